@@ -23,8 +23,8 @@ from unittest.mock import patch
 import numpy as np
 
 import wengert as wg
-from wengert.backends.cuda.driver import opened
 from wengert.backends.cuda.kernel import Stretch
+from wengert.backends.cuda.memory import opened
 
 BATCHES = (8, 64, 256, 1024)
 ROUNDS, STEPS = 9, 50

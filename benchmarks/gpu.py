@@ -105,7 +105,7 @@ def _made(
             slots = len(compiled._newest("slots").captured.all_slots())
             if device == "cpu":
                 return {"slots": slots}
-            from wengert.backends.cuda.driver import opened
+            from wengert.backends.cuda.memory import opened
 
             memory = wg.cuda.memory()
             tuning = {"tuning": compiled.explain("tuning").splitlines()[0]} if contender == TUNED else {}

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import convolution_models
 import inference
 import numpy as np
 from rows import classes, numbers
@@ -32,10 +33,21 @@ ROWS = {
     "resnet18-cifar": Row("ResNet-18 CIFAR 32x32, batch 512, bf16", 5.5),
     "resnet18": Row("ResNet-18 224x224, batch 256, bf16", 10.0),
     "resnet18-tf32": Row("ResNet-18 224x224, batch 256, tf32", 18.0),
+    "mobilenet": Row("MobileNet V1 224x224, batch 128, bf16", 6.5),
+    "wavenet-tf32": Row("WaveNet-style, dilated conv1d, 16 x 8192, tf32", 8.0),
+    "wavenet": Row("WaveNet-style, dilated conv1d, 16 x 8192, fp32", 11.0),
     "gpt2": Row("GPT-2 124M, 16 x 1024 tokens, bf16, AdamW", 29.0),
     "resnet18-answer-1": Row("ResNet-18 224x224, inference, batch 1, bf16"),
     "resnet18-answer-256": Row("ResNet-18 224x224, inference, batch 256, bf16"),
     "gpt2-generate": Row("GPT-2 124M, one token of generation, batch 1, bf16"),
+    "lstm-16": Row("LSTM 2 x 512, batch 64, 16 steps, fp32, Adam"),
+    "lstm-16-tf32": Row("LSTM 2 x 512, batch 64, 16 steps, tf32, Adam", 2.5),
+    "lstm-128": Row("LSTM 2 x 512, batch 64, 128 steps, fp32, Adam"),
+    "lstm-128-tf32": Row("LSTM 2 x 512, batch 64, 128 steps, tf32, Adam"),
+    "gru-128": Row("GRU 2 x 512, batch 64, 128 steps, fp32, Adam"),
+    "rnn-128": Row("RNN 2 x 512, batch 64, 128 steps, fp32, Adam"),
+    "lstm-wide": Row("LSTM 2 x 2048, batch 64, 32 steps, fp32, Adam"),
+    "lstm-wide-tf32": Row("LSTM 2 x 2048, batch 64, 32 steps, tf32, Adam"),
     "gelu": Row("gelu(x*w+b)*sigmoid(x), 8192^2, forward", 0.140),
     "gelu-backward": Row("the same, forward + backward", 0.45),
     "softmax": Row("softmax 8192^2, forward", 0.14),
@@ -44,9 +56,23 @@ ROWS = {
     "layernorm-backward": Row("layernorm, forward + backward", 0.40),
     "cross-entropy-backward": Row("cross-entropy 8192^2, forward + backward", 0.25),
 }
-TRAINED = ("micrograd", "mlp", "convnet", "resnet18-cifar", "resnet18", "resnet18-tf32", "gpt2")
-HALVES = ("resnet18-cifar", "resnet18", "gpt2")
-TF32 = ("convnet", "resnet18-tf32")
+RECURRENT = {  # the layer, the steps and the width; the wide ones have more weights than the SMs keep
+    "lstm-16": ("LSTM", 16, 512),
+    "lstm-16-tf32": ("LSTM", 16, 512),
+    "lstm-128": ("LSTM", 128, 512),
+    "lstm-128-tf32": ("LSTM", 128, 512),
+    "gru-128": ("GRU", 128, 512),
+    "rnn-128": ("RNN", 128, 512),
+    "lstm-wide": ("LSTM", 32, 2048),
+    "lstm-wide-tf32": ("LSTM", 32, 2048),
+}
+TRAINED = (
+    *("micrograd", "mlp", "convnet", "resnet18-cifar", "resnet18", "resnet18-tf32"),
+    *("mobilenet", "wavenet-tf32", "wavenet", "gpt2"),
+    *RECURRENT,
+)
+HALVES = ("resnet18-cifar", "resnet18", "mobilenet", "gpt2")
+TF32 = ("convnet", "resnet18-tf32", "wavenet-tf32", "lstm-16-tf32", "lstm-128-tf32", "lstm-wide-tf32")
 ANSWERING = {"resnet18-answer-1": 1, "resnet18-answer-256": 256}  # with their batches
 LAUNCH_BOUND = ("micrograd", "mlp", "convnet", "resnet18-answer-1", "gpt2-generate")  # torch is fastest there by graphs
 
@@ -55,14 +81,20 @@ def batch_of(row: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """What a model of a row is trained on."""
     if row == "micrograd":
         return numbers(100, 300), np.sign(numbers(100, 1, seed=1))
+    if row in RECURRENT:
+        _, steps, width = RECURRENT[row]
+        return numbers(steps, 64, width), numbers(steps, 64, width, seed=1)
     if row == "gpt2":
         tokens = classes(50257, 16, 1025)
         return np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
+    if row.startswith("wavenet"):
+        return numbers(16, 1, 8192), classes(convolution_models.CLASSES, 16, 8192)
     shapes = {
         "mlp": (128, 784),
         "convnet": (512, 1, 28, 28),
         "resnet18-cifar": (512, 3, 32, 32),
         "resnet18": (256, 3, 224, 224),
+        "mobilenet": (128, 3, 224, 224),
     }
     shape = shapes[row.removesuffix("-tf32")]
     return numbers(*shape), classes(1000 if shape[2:] == (224, 224) else 10, shape[0])
@@ -102,19 +134,23 @@ def wengert_step(row: str, device: str = "cuda", tune: float = 0.0) -> tuple[Ste
 
 def _wengert_training(wg: Any, row: str, device: str) -> tuple[Any, tuple[Any, ...]]:
     models, optim = wg.models, wg.optim
-    model = {
+    makers = {
         "micrograd": lambda: models.MLP(300, [300, 300, 1]),
         "mlp": lambda: models.MLP(784, [512, 256, 10]),
         "convnet": lambda: models.ConvNet(),
         "resnet18-cifar": lambda: models.resnet18(num_classes=10, stem="cifar"),
         "resnet18": lambda: models.resnet18(),
+        "mobilenet": lambda: convolution_models.mobilenet(wg.nn),
+        "wavenet": lambda: convolution_models.wavenet(wg, wg.nn),
         "gpt2": lambda: models.GPT(models.GPTConfig()),
-    }[row.removesuffix("-tf32")]()
+    }
+    makers |= {name: partial(_layers, wg.nn, name) for name in RECURRENT}
+    model = makers[row.removesuffix("-tf32")]()
     model.to(device)
     parameters = model.parameters()
     if row == "gpt2":
         optimizer = optim.AdamW(parameters, lr=1e-4)
-    elif row in ("mlp", "convnet"):
+    elif row in ("mlp", "convnet", *RECURRENT):
         optimizer = optim.Adam(parameters, lr=1e-3)
     else:
         optimizer = optim.SGD(
@@ -124,6 +160,8 @@ def _wengert_training(wg: Any, row: str, device: str) -> tuple[Any, tuple[Any, .
     def loss_of(x: Any, y: Any) -> Any:
         if row == "micrograd":
             return ((model(x) - y) ** 2).mean()
+        if row in RECURRENT:
+            return ((model(x)[0] - y) ** 2).mean()
         return model(x, y)[1] if row == "gpt2" else wg.cross_entropy(model(x), y)
 
     def train(x: Any, y: Any) -> Any:
@@ -168,6 +206,7 @@ def torch_step(row: str, compiled: bool, device: str = "cuda") -> Step:
 
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = row in TF32
+    torch.backends.cudnn.benchmark = True
     mode = "reduce-overhead" if row in LAUNCH_BOUND else "default"
     prepare = partial(torch.compile, dynamic=False, mode=mode) if compiled else _as_it_is
     if row == "gpt2-generate":
@@ -175,6 +214,12 @@ def torch_step(row: str, compiled: bool, device: str = "cuda") -> Step:
     if row in ANSWERING:
         return inference.torch_classifier(torch, ANSWERING[row], prepare, device)
     return (_torch_training if row in TRAINED else _torch_expression)(torch, row, prepare, device)
+
+
+def _layers(nn: Any, row: str) -> Any:
+    """The two recurrent layers of a row, of torch.nn or wengert.nn."""
+    kind, _, width = RECURRENT[row]
+    return getattr(nn, kind)(width, width, num_layers=2)
 
 
 def _as_it_is(function: Any) -> Any:
@@ -193,14 +238,17 @@ def _torch_training(torch: Any, row: str, prepare: Callable[[Any], Any], device:
             "mlp": torch_models.mlp,
             "convnet": torch_models.ConvNet,
             "resnet18-cifar": torch_models.resnet18,
+            "mobilenet": partial(convolution_models.mobilenet, torch.nn),
+            "wavenet": partial(convolution_models.wavenet, torch, torch.nn),
         }
-        model = makers[row]()
-    channels_last = row in ("resnet18", "resnet18-tf32", "resnet18-cifar", "convnet")
+        makers |= {name: partial(_layers, torch.nn, name) for name in RECURRENT}
+        model = makers[row.removesuffix("-tf32")]()
+    channels_last = row in ("resnet18", "resnet18-tf32", "resnet18-cifar", "convnet", "mobilenet")
     model = model.to(device).to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
     parameters = list(model.parameters())
     if row == "gpt2":
         optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
-    elif row in ("mlp", "convnet"):
+    elif row in ("mlp", "convnet", *RECURRENT):
         optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True)
     else:
         momentum, rate = (0.0, 1e-4) if row == "micrograd" else (0.9, 0.01)
@@ -213,6 +261,8 @@ def _torch_training(torch: Any, row: str, prepare: Callable[[Any], Any], device:
             scores = model(x)
             if row == "micrograd":
                 return ((scores - y) ** 2).mean()
+            if row in RECURRENT:
+                return ((scores[0] - y) ** 2).mean()
             return F.cross_entropy(scores.flatten(0, 1), y.flatten()) if row == "gpt2" else F.cross_entropy(scores, y)
 
     prepared = prepare(loss_of)

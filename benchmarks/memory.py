@@ -78,7 +78,7 @@ def _status(field: str) -> int:
 
 def _on_gpu(wg: Any, step: Any, args: tuple[Any, ...], memory: Any) -> dict[str, int]:
     from wengert.backends.cuda.bindings import check
-    from wengert.backends.cuda.driver import opened
+    from wengert.backends.cuda.memory import opened
 
     driver: Any = opened("cuda:0")
     attributes = driver.cu.CUmemPool_attribute
@@ -108,7 +108,7 @@ def _on_gpu(wg: Any, step: Any, args: tuple[Any, ...], memory: Any) -> dict[str,
 def calibration(device: str) -> dict[str, int]:
     """What a GPU has given away after each thing that is loaded, in bytes."""
     import wengert as wg
-    from wengert.backends.cuda.driver import opened
+    from wengert.backends.cuda.memory import opened
 
     driver: Any = opened("cuda:0")
 

@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-INSTRUMENTED = ["wengert.api.files", "wengert.api.safetensors_format", "json"]
+TORCH = [f"wengert.api.torch_format.{name}" for name in ("archive", "names", "reader", "storages", "unpickler")]
+INSTRUMENTED = ["wengert.api.files", "wengert.api.safetensors_format", "json", *TORCH]
 
 
 def fuzz(corpus: Path) -> None:
@@ -27,6 +28,7 @@ def fuzz(corpus: Path) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, tree in enumerate(saved_trees()):
         wg.save(corpus / f"saved-{number}", tree)
+        wg.save(corpus / f"saved-{number}.pt", tree)
     for number, content in enumerate(foreign_files()):
         (corpus / f"foreign-{number}").write_bytes(content)
     path = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)) / "input.safetensors"

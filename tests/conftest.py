@@ -12,6 +12,8 @@ import pytest
 import wengert as wg
 from wengert.core.ownership import ownership
 
+collect_ignore = ["torch/ranks_script.py"]  # a script, which imports torch at once
+
 COMPILED = (
     "/compiler/",
     "/inspect/",

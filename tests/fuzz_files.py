@@ -2,20 +2,26 @@
 
     python -m tests.fuzz_files [COUNT] [SEED]
 
-There are three kinds of files. What `save` wrote has checksums: damage must be noticed. A description that was changed
+There are five kinds of files. What `save` wrote has checksums: damage must be noticed. A description that was changed
 and signed anew is what no `save` writes: it must be read or refused. Files of other programs have no checksums: what is
-read must be what the safetensors library reads.
+read must be what the safetensors library reads. PyTorch's archives have checksums of their records: what is read must
+be what was saved. One with a damaged pickle and right checksums must be read or refused, and so must one of the older
+form, which has none.
 """
 
 from __future__ import annotations
 
 import copy
+import io
 import json
 import os
+import pickle
 import random
+import re
 import struct
 import sys
 import tempfile
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +32,7 @@ import numpy as np
 
 import wengert as wg
 from wengert.api.files import write_described
+from wengert.api.torch_format.reader import MAGIC
 from wengert.core.errors import WengertError
 
 Draw = random.Random
@@ -187,7 +194,29 @@ def bit_flip_text(text: str, draw: Draw) -> str:
     return text[:place] + chr(ord(text[place]) ^ (1 << draw.randrange(7))) + text[place + 1 :]
 
 
+def anywhere(content: bytes, draw: Draw) -> bytes:
+    """A bit the other way round, or bytes exchanged, wherever it may be."""
+    data = bytearray(content)
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        place = draw.randrange(len(data))
+        kind = draw.randrange(4)
+        if kind == 0:
+            data[place] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            data[place] = draw.choice(PICKLE_CODES)
+        elif kind == 2:
+            del data[place : place + draw.choice([1, 2, 8])]
+        else:
+            data[place:place] = data[place : place + draw.choice([1, 4, 40])]
+        data = data or bytearray(b"x")
+    return bytes(data)
+
+
+PICKLE_CODES = (
+    b"\x80\x81\x85\x86\x87\x88\x8a\x8b\x8c\x8d\x8e\x8f\x90\x91\x93\x94\x95\x96()0128BCGJKMNQRTUX]abcdehjlqrstu}."
+)
 DAMAGES: list[Callable[[bytes, Draw], bytes]] = [bit_flip, byte_edit, truncation, length_edit, header_edit]
+TORCH_DAMAGES: list[Callable[[bytes, Draw], bytes]] = [anywhere, anywhere, truncation]
 
 
 # --- what must hold -------------------------------------------------------------------------------------------------
@@ -202,6 +231,10 @@ class Fuzzer:
         self.failures: list[str] = []
         self.own = [(self._content_of(tree), comparable(self._loaded(tree))) for tree in saved_trees()]
         self.foreign = foreign_files()
+        self.path = folder / "file.pt"
+        self.torch = [(self._content_of(tree), comparable(self._loaded(tree))) for tree in saved_trees()]
+        self.old = [old_torch_file(content) for content, _ in self.torch]
+        self.path = folder / "file.safetensors"
 
     def _content_of(self, tree: Any) -> bytes:
         wg.save(self.path, tree)
@@ -219,7 +252,7 @@ class Fuzzer:
     def try_one(self, seed: int) -> None:
         """One damaged file."""
         draw = Draw(seed)
-        kind = draw.choices(["own", "signed", "foreign"], [7, 1, 2])[0]
+        kind = draw.choices(["own", "signed", "foreign", "torch", "torch_signed", "torch_old"], [7, 1, 2, 3, 3, 2])[0]
         try:
             getattr(self, f"_try_{kind}")(draw)
         except WengertError:
@@ -256,6 +289,42 @@ class Fuzzer:
             assert tensor.shape == array.shape, f"{name} has another shape"
             assert array.dtype == bool or tensor.tobytes() == array.tobytes(), f"{name} is read as something else"
         self.counts["of other programs, read"] += 1
+
+    def _try_torch(self, draw: Draw) -> None:
+        content, expected = draw.choice(self.torch)
+        assert comparable(self._load(draw.choice(TORCH_DAMAGES)(content, draw))) == expected, "another value was read"
+        self.counts["of PyTorch, read as saved"] += 1
+
+    def _try_torch_signed(self, draw: Draw) -> None:
+        """A pickle that was changed, in an archive whose checksums are right; it is read or refused."""
+        content, _ = draw.choice(self.torch)
+        file = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(file, "w") as new:
+            for info in old.infolist():
+                data = old.read(info)
+                new.writestr(info.filename, anywhere(data, draw) if info.filename.endswith("data.pkl") else data)
+        comparable(self._load(file.getvalue()))
+        self.counts["of PyTorch, changed and read"] += 1
+
+    def _try_torch_old(self, draw: Draw) -> None:
+        comparable(self._load(draw.choice(TORCH_DAMAGES)(draw.choice(self.old), draw)))
+        self.counts["of an old PyTorch, read"] += 1
+
+
+def old_torch_file(content: bytes) -> bytes:
+    """An archive of PyTorch in the form that its files had before 1.6."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        records = {info.filename.split("/", 1)[1]: archive.read(info) for info in archive.infolist()}
+    keys = sorted(name[5:] for name in records if name.startswith("data/"))
+    sizes: dict[str, int] = {}
+    for match in re.finditer(
+        rb"X\x01\x00\x00\x00(\d)(?:q.)?(?:X.{4}cpu(?:q.)?|h.)(?:K(.)|M(..))t", records["data.pkl"], re.S
+    ):
+        sizes[match[1].decode()] = int.from_bytes(match[2] or match[3], "little")
+    value = re.sub(rb"t(q.)?Q", lambda match: b"Nt" + match[0][1:], records["data.pkl"], flags=re.S)
+    parts = [MAGIC, pickle.dumps({"little_endian": True}, 2), value, pickle.dumps(keys, 2)]
+    parts += [struct.pack("<q", sizes.get(key, 0)) + records[f"data/{key}"] for key in keys]
+    return b"".join(parts)
 
 
 def _by_library(content: bytes) -> dict[str, np.ndarray[Any, Any]]:

@@ -31,10 +31,10 @@ def code_of(path: Path) -> ast.Module:
 
 
 def comparisons_of_devices() -> list[str]:
-    """Comparisons of something with the literal "cpu" or "cuda", outside of the registry of devices."""
+    """Comparisons with the literal "cpu" or "cuda" outside of the registry of devices; `torch` has PyTorch's names."""
     found = []
     for path in files():
-        if path == SOURCE / "core" / "devices.py":
+        if path == SOURCE / "core" / "devices.py" or path.relative_to(SOURCE).parts[0] == "torch":
             continue
         for node in ast.walk(code_of(path)):
             if isinstance(node, ast.Compare):
@@ -85,10 +85,10 @@ def call_it_again() -> tuple[int, int]:
 
 
 def homonyms() -> dict[str, list[str]]:
-    """Class names that stand for two things; layers in `learn` carry the names of the course they teach."""
+    """Class names that stand for two things; `learn` carries the names of the course, the others PyTorch's."""
     found: dict[str, list[str]] = {}
     for path in files():
-        if path.is_relative_to(SOURCE / "learn"):
+        if path.relative_to(SOURCE).parts[0] in ("learn", "distributions", "torch"):
             continue
         for node in code_of(path).body:
             if isinstance(node, ast.ClassDef):
@@ -103,9 +103,9 @@ def long_files(most: int = 400) -> dict[str, int]:
 
 
 def named_in(op: str) -> list[str]:
-    """The files of the project in which an op is named, but for what is generated and the pages about it."""
+    """The files of the project in which an op is named, but for pages, tests, and `torch`, which has others' names."""
     out = subprocess.run(["git", "grep", "-lw", op], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    return [name for name in out.split() if not name.startswith(("tests/", "docs/"))]
+    return [name for name in out.split() if not name.startswith(("tests/", "docs/", "src/wengert/torch/"))]
 
 
 def entered_by_a_first_compile() -> dict[str, set[str]]:

@@ -336,14 +336,6 @@ def test_a_header_whose_length_begins_like_a_pickle_is_read(path, length):
     assert wg.load(path)["x"].tolist() == [1.0, 1.0]
 
 
-def test_torch_files_are_refused_with_the_way_to_convert_them(path):
-    torch = pytest.importorskip("torch")
-    pt = path.with_suffix(".pt")
-    torch.save({"w": torch.ones(2)}, pt)
-    with pytest.raises(FileError, match=r"safetensors.torch.save_file\(torch.load\('saved.pt', weights_only=True\)"):
-        wg.load(pt)
-
-
 def test_neither_saving_nor_loading_needs_safetensors(path):
     script = (
         "import sys; sys.modules['safetensors'] = None\n"

@@ -131,9 +131,9 @@ def test_questions_about_values_are_answered_by_numpy():
     np.testing.assert_allclose(t, A)
 
 
-@pytest.mark.parametrize("call", [lambda t: np.split(t, 3, axis=1), lambda t: np.pad(t, (1, 1))])
+@pytest.mark.parametrize("call", [lambda t: np.pad(t, (1, 1))])
 def test_names_with_another_meaning_here_are_refused(call):
-    with pytest.raises(DTypeError, match=r"np.(split|pad) of a tensor: wg.(split|pad) takes"):
+    with pytest.raises(DTypeError, match=r"np.pad of a tensor: wg.pad takes"):
         call(wg.tensor(A))
 
 
@@ -172,8 +172,8 @@ def test_arrays_keep_their_dtype(dtype):
         lambda t: np.add.at(t, [0], 1),
         lambda t: np.add(t, t, out=np.zeros((2, 3))),
         lambda t: np.busday_count(t, t),
-        lambda t: np.frexp(t),
-        lambda t: np.histogram(t),
+        lambda t: np.spacing(t),
+        lambda t: np.digitize(t, t),
     ],
 )
 def test_what_has_no_counterpart_says_how_to_get_at_the_array(call):

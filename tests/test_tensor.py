@@ -313,7 +313,6 @@ def test_torch_habits_work_or_name_the_spelling():
         (wg.nn, "functional", "wg.relu"),
         (wg.nn, "Lineer", "'Linear'"),
         (wg.optim, "Adan", "'Adam'"),
-        (wg.data, "TensorDataset", "wg.data.ArrayDataset"),
         (wg.random, "randn", "wg.random.normal"),
         (wg.random, "unifrom", "'uniform'"),
         (wg.linalg, "norm", "wg.linalg.vector_norm"),
@@ -372,3 +371,47 @@ def test_completion_offers_what_is_public():
 def test_errors_say_what_would_work(call, message):
     with pytest.raises(wg.errors.WengertError, match=message):
         call(wg.ones((2, 2)))
+
+
+# --- values that are taken of a tensor ------------------------------------------------------------------------------
+
+
+def test_a_write_to_a_detached_value_raises_while_the_tensor_is_there() -> None:
+    """In PyTorch it would change the tensor. Here it would be lost, so it says what to write."""
+    layer = wg.nn.Linear(1, 1, bias=False)
+    buffer = wg.tensor([1.0, 2.0])
+    taken = [layer.weight.detach(), layer.state_dict()["weight"], buffer.detach(), layer.weight.detach().to("cpu")]
+    for value in taken:
+        with pytest.raises(wg.errors.AssignmentError, match=r"write x\.assign\(value\) inside"):
+            value.assign(wg.zeros_like(value))
+        with pytest.raises(wg.errors.AssignmentError, match=r"x\.detach\(\)\.clone\(\)"):
+            value += 1
+        with pytest.raises(wg.errors.AssignmentError):
+            value[0] = 5.0
+    assert buffer.tolist() == [1.0, 2.0]
+
+
+def test_a_value_of_ones_own_can_be_written() -> None:
+    x = wg.tensor([1.0, 2.0], requires_grad=True)
+    mine = x.detach().clone()
+    mine += 1
+    state = copy.deepcopy({"x": x.detach()})
+    state["x"] *= 3
+    leaf = x.detach().requires_grad_()
+    with wg.no_grad():
+        leaf -= 1
+    assert (mine.tolist(), state["x"].tolist(), leaf.tolist()) == ([2.0, 3.0], [3.0, 6.0], [0.0, 1.0])
+    assert x.tolist() == [1.0, 2.0]
+    h = wg.tensor([1.0]) * 2
+    h = h.detach()  # nobody can see the tensor that it was taken of
+    h += 1
+    assert h.tolist() == [3.0]
+
+
+def test_data_of_a_parameter_says_how_to_read_and_how_to_write() -> None:
+    p = wg.nn.Parameter(wg.ones(2))
+    with pytest.raises(AttributeError, match=r"x\.detach\(\) to read it; to write it x\.assign\(value\)"):
+        p.data
+    with pytest.raises(AttributeError, match=r"x\.assign\(value\)"):
+        p.data = wg.zeros(2)
+    assert not hasattr(p, "data")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -395,3 +395,12 @@ def test_custom_rules_must_be_given():
 def test_transform_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("transform", [wg.grad, wg.value_and_grad, wg.jacobian, wg.hessian])
+def test_a_value_in_the_place_of_a_function_raises_at_once(transform: Any) -> None:
+    w = wg.tensor([1.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"takes a function, not a Tensor\. .*loss\.backward\(\)"):
+        transform((w * w).sum(), [w])
+    with pytest.raises(TypeError, match="takes a function, not a list"):
+        transform([w])

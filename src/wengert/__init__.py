@@ -8,7 +8,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from wengert import autodiff
-from wengert.api import fft, linalg, random
+from wengert.api import fft, linalg, random, special, windows
 from wengert.api.array_api import (
     __array_namespace_info__,
     astype,
@@ -36,7 +36,9 @@ from wengert.autodiff.check import check_grads
 from wengert.autodiff.checkpoint import checkpoint
 from wengert.autodiff.cond import cond, while_loop
 from wengert.autodiff.custom import custom_jvp, custom_vjp
-from wengert.autodiff.jacobian import hessian, jacobian
+from wengert.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev
+from wengert.autodiff.jet import jet
+from wengert.autodiff.linearize import fisher_product, gnvp, linear_transpose, linearize
 from wengert.autodiff.reverse import enable_grad, no_grad
 from wengert.autodiff.scan import scan
 from wengert.autodiff.transforms import grad, hvp, jvp, value_and_grad, vjp
@@ -67,6 +69,9 @@ from wengert.runtime.dynamic.realize import eager, synchronize
 from wengert.runtime.memory.fits import largest_batch
 from wengert.runtime.reads.hooks import static
 from wengert.runtime.static.compile import compile
+from wengert.solvers.linear import linear_solve
+from wengert.solvers.minima import minimize
+from wengert.solvers.nonlinear import custom_root, fixed_point, root
 from wengert.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -107,6 +112,7 @@ __all__ = [
     "random",
     "save",
     "set_default_device",
+    "special",
     "synchronize",
     "tensor",
     "tree",
@@ -125,6 +131,7 @@ __all__ = [
     "scan",
     "vmap",
     "while_loop",
+    "windows",
     "__array_namespace_info__",
     "asarray",
     "astype",
@@ -132,9 +139,21 @@ __all__ = [
     "can_cast",
     "e",
     "finfo",
+    "fisher_product",
+    "gnvp",
     "iinfo",
     "inf",
     "isdtype",
+    "custom_root",
+    "fixed_point",
+    "jacfwd",
+    "jacrev",
+    "jet",
+    "linear_solve",
+    "linear_transpose",
+    "minimize",
+    "root",
+    "linearize",
     "nan",
     "newaxis",
     "pi",
@@ -144,20 +163,30 @@ __all__ = [
 
 
 # Public modules can be imported by their short names: `from wengert.errors import ShapeError`.
-for _module in (devices, dtypes, errors, fft, graph, linalg, random, tree):
+for _module in (devices, dtypes, errors, fft, graph, linalg, random, special, tree, windows):
     _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
 
-_LATER = ("cuda", "data", "distributed", "inspect", "learn", "models", "nn", "optim", "train")
+_LATER = ("cuda", "data", "distributed", "distributions", "inspect", "learn", "models", "nn", "ode", "optim", "train")
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
+
+_FUNCTIONS_LATER = {
+    "ctc_loss": "wengert.nn.ctc",
+    "multi_head_attention_forward": "wengert.nn.attention_function",
+    "profile": "wengert.inspect",
+    "scipy": "wengert.sparse.scipy_bridge",
+    "sparse_hessian": "wengert.sparse.jacobian",
+    "sparse_jacobian": "wengert.sparse.jacobian",
+}
+"""Functions of submodules that are imported later, by the module that has each."""
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "profile":
-        return _import_module("wengert.inspect").profile
+    if name in _FUNCTIONS_LATER:
+        return getattr(_import_module(_FUNCTIONS_LATER[name]), name)
     if name in _LATER:
         return _import_module(f"wengert.{name}")
-    return _module_attribute(name, [*__all__, *_LATER, "profile"])
+    return _module_attribute(name, [*__all__, *_LATER, *_FUNCTIONS_LATER])
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LATER, "errors", "graph", "profile"})
+    return sorted({*__all__, *_LATER, *_FUNCTIONS_LATER, "errors", "graph"})

@@ -161,6 +161,28 @@ def _launch(options: argparse.Namespace) -> int:
     return launch.launch(asked, options.restarts, options.mpiexec)
 
 
+def _torch(options: argparse.Namespace) -> int:
+    from wengert.torch import checking, running
+
+    if options.check:
+        scripts = [options.script, *options.arguments]
+        print(checking.text(scripts))
+        return int(bool(checking.missing(scripts)))
+    if options.ranks is not None:
+        return _torch_ranks(options)
+    running.run(options.script, options.arguments, options.module, options.torch_random)
+    return 0
+
+
+def _torch_ranks(options: argparse.Namespace) -> int:
+    """Start this command once for each rank."""
+    from wengert.distributed import launch
+
+    flags = [*(["--torch-random"] if options.torch_random else []), *(["-m"] if options.module else [])]
+    arguments = ["torch", *flags, options.script, *options.arguments]
+    return launch.launch(launch.job(options.ranks, None, True, "wengert.cli", arguments))
+
+
 def _doctor(options: argparse.Namespace) -> int:
     from wengert.inspect import doctor
 
@@ -208,6 +230,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(added("train", "train a model on a data set", _train))
     _add_eval(added("eval", "evaluate a checkpoint", _train))
     _add_generate(added("generate", "continue a text with a trained model", _train))
+    _add_torch(added("torch", "run a PyTorch script as it is: its `import torch` finds wengert.torch", _torch))
     _add_launch(added("launch", "run a script as several ranks, which compute together", _launch))
     _add_scale(added("scale", "what a step would take on more ranks, of a machine that is not here", _scale))
     _add_learn(added("learn", "a guided tour: the ways to a derivative, or many ranks", _learn))
@@ -231,6 +254,16 @@ def _add_launch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grace", metavar="SECONDS", type=float, default=1.2, help=grace)
     parser.add_argument("--restarts", metavar="K", type=int, default=0, help="start again up to K times after a loss")
     parser.add_argument("--mpiexec", metavar="PATH", help="the mpiexec to use; `none` starts processes without MPI")
+    parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
+    parser.add_argument("script", help="a Python file, or a module behind -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+
+
+def _add_torch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--torch-random", action="store_true", help="draw PyTorch's random numbers of the CPU")
+    ranks = "run the script as so many ranks, as torchrun does: RANK, WORLD_SIZE and LOCAL_RANK tell each which it is"
+    parser.add_argument("-n", "--ranks", metavar="N", type=int, help=ranks)
+    parser.add_argument("--check", action="store_true", help="list the names that scripts use and that are missing")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="a Python file, or a module behind -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")

@@ -60,7 +60,7 @@ def synchronize(device: str = "cuda") -> None:
     from wengert.runtime.dynamic.realize import synchronize as flush
 
     flush()
-    _driver(device).synchronize()
+    devices.of(_named(device)).synchronize()
 
 
 def stream(device: str = "cuda") -> int:
@@ -70,7 +70,7 @@ def stream(device: str = "cuda") -> int:
 
 def _driver(device: str) -> Driver:
     name = _named(device)
-    from wengert.backends.cuda.driver import opened
+    from wengert.backends.cuda.memory import opened
 
     return opened(name)
 

@@ -7,8 +7,8 @@ comes later in the house and is reached through `engine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
 import numpy as np
@@ -33,9 +33,23 @@ class Engine:
     array: Callable[[Node], Any]  # the same where it is, on its device
     flush: Callable[..., None]  # computes what is pending: called when that is much, and by backward
     backward: Callable[..., None]
+    on_accumulated: Callable[..., Callable[[], None]]  # has a function called when a leaf's gradient was added to
+    changed: Callable[[], None]  # says that what recorded functions depend on was set
 
 
 engine = Engine()
+
+
+class Removal:
+    """What registering a hook on a Tensor gives: calling it, or its `remove()`, takes the hook away."""
+
+    __slots__ = ("remove",)
+
+    def __init__(self, remove: Callable[[], None]) -> None:
+        self.remove = remove
+
+    def __call__(self) -> None:
+        self.remove()
 
 
 def _dtype_named(target: Any) -> np.dtype[Any]:
@@ -56,7 +70,7 @@ def _operator(record: Callable[[Any, Any], Node]) -> Callable[..., Any]:
 
     def left(self: Tensor, other: Any) -> Any:
         b = other.node if type(other) is Tensor else beside(other)
-        return b if b is NotImplemented else Tensor(record(self.node, b))
+        return b if b is NotImplemented else self.family(record(self.node, b))
 
     return left
 
@@ -71,11 +85,11 @@ def _arithmetic(symbol: str, record: Callable[[Any, Any], Node]) -> tuple[Callab
 
     def right(self: Tensor, other: Any) -> Any:
         a = other.node if type(other) is Tensor else beside(other)
-        return a if a is NotImplemented else Tensor(record(a, self.node))
+        return a if a is NotImplemented else self.family(record(a, self.node))
 
     def in_place(self: Tensor, other: Any) -> Any:
         result = left(self, other)
-        if result is NotImplemented or self._indexed:
+        if result is NotImplemented or self._taken_from is INDEXED:
             return result
         if result.dtype.kind not in _KINDS_INTO[self.dtype.kind]:
             raise DTypeError(f"x {symbol}= y: a {result.dtype} result cannot go into a {self.dtype} tensor")
@@ -85,6 +99,9 @@ def _arithmetic(symbol: str, record: Callable[[Any, Any], Node]) -> tuple[Callab
 
     return left, right, in_place
 
+
+INDEXED = "an indexing"
+"""Where the result of an indexing comes from."""
 
 _KINDS_INTO = {"b": "b", "i": "biu", "u": "biu", "f": "biufV", "V": "biufV", "c": "biufVc"}
 """The kinds of result that a slot of each kind takes in place."""
@@ -106,12 +123,16 @@ def beside(other: Any) -> Any:
 class Tensor:
     """A slot that names a value. Make one with `wg.tensor`, `wg.zeros`, ... or by computing."""
 
-    __slots__ = ("__weakref__", "_grad", "_indexed", "node")
+    __slots__ = ("__weakref__", "_grad", "_taken_from", "node")
     __array_priority__ = 100
 
     node: Node
+    family: ClassVar[type[Tensor]]  # the class of what is computed from it; a subclass may be its own (see `family_of`)
     weak: Weak | None = None  # what it is beside values, where it stands for a Python float
+    born: int | None = None  # when it was made, where its node does not tell: of a view (`wengert.torch.views`)
+    view_of: tuple[Tensor, Any] | None = None  # of a view: the slot it is a part of, and what makes it of another slot
     _grad: Tensor | None
+    _taken_from: Any  # None, or INDEXED, or a weak reference to the slot that was detached: see `assign`
 
     def __init__(self, node: Node) -> None:
         if type(node) is not Node:
@@ -120,7 +141,7 @@ class Tensor:
             node = alias(node)  # so that a node tells whose value it is
         self.node = node
         self._grad = None
-        self._indexed = False
+        self._taken_from = None
         node.owner = slot = ref(self)
         if node.buffer is None:  # as `_await` does: this is the hottest line of all
             pending = recording.pending
@@ -163,12 +184,12 @@ class Tensor:
     @property
     def T(self) -> Tensor:
         """The axes in reverse order."""
-        return Tensor(permute_dims(self.node, tuple(reversed(range(self.ndim)))))
+        return self.family(permute_dims(self.node, tuple(reversed(range(self.ndim)))))
 
     @property
     def mT(self) -> Tensor:
         """The last two axes exchanged."""
-        return Tensor(matrix_transpose(self.node))
+        return self.family(matrix_transpose(self.node))
 
     def __len__(self) -> int:
         if not self.node.shape:
@@ -255,25 +276,39 @@ class Tensor:
         >>> x.assign(x * 2).tolist()
         [2.0, 4.0]
         """
-        if self._indexed:
-            raise AssignmentError(
-                "this tensor is the result of an indexing: a value of its own, not a view. To change part of x write "
-                "x[0, 1] = 5 instead of x[0][1] = 5; to work on the part alone take x[0].copy()"
-            )
+        if self._taken_from is not None:
+            self._require_own()
         value = unwrap(value) if isinstance(value, Tensor) else value
         node = value if type(value) is Node else operand(value, self.node.dtype, self.device)
         if node.shape != self.node.shape:
             raise ShapeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
         node = to_device(cast(node, self.node.dtype), self.device)
-        if self.is_leaf:
+        if self._is_variable():
             if node.tracked and mode().grad:
                 raise AssignmentError(
                     "this tensor requires grad, and the new value was computed from tracked ones: which of the two "
                     "would the gradient be of? Update it inside `with wg.no_grad():`, or assign value.detach()"
                 )
             node = variable(stop_gradient(node) if node.tracked else node, ref(self))
+        elif node.tracked and not mode().grad:
+            node = stop_gradient(node)
         self._put(node)
         return self
+
+    def _require_own(self) -> None:
+        """Raise if a write was meant for what this tensor was taken from. There are no views: it would be lost."""
+        if self._taken_from is INDEXED:
+            raise AssignmentError(
+                "this tensor is the result of an indexing: a value of its own, not a view. To change part of x write "
+                "x[0, 1] = 5 instead of x[0][1] = 5; to work on the part alone take x[0].copy()"
+            )
+        if self._taken_from() is not None:
+            raise AssignmentError(
+                "this tensor is what x.detach(), or state_dict(), gave of an x that is still there: its value, not a "
+                "view of it, so that a write would not reach x. To change x write x.assign(value) inside "
+                "`with wg.no_grad():`, or model.load_state_dict(state) with the new values; to have a tensor to work "
+                "on take x.detach().clone()"
+            )
 
     def _put(self, node: Node) -> None:
         """Have the slot name this node from now on, and compute it in the next flush."""
@@ -295,7 +330,7 @@ class Tensor:
 
     def copy(self) -> Tensor:
         """Another slot with the same value."""
-        return Tensor(self.node)
+        return self.family(self.node)
 
     clone = copy
 
@@ -304,9 +339,9 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """A slot of its own with the same value, a leaf if this is one; `copy.deepcopy(model)` comes here."""
-        if self.node.tracked and not self.is_leaf:
+        if self.node.tracked and not self._is_variable():
             raise GradientError("deepcopy: this tensor was computed from tracked ones; copy x.detach()")
-        twin = Tensor(stop_gradient(self.node) if self.is_leaf else self.node)
+        twin = self.family(stop_gradient(self.node) if self._is_variable() else self.node)
         twin.requires_grad = self.requires_grad
         memo[id(self)] = twin
         return twin
@@ -314,11 +349,15 @@ class Tensor:
     def __reduce__(self) -> Any:
         """Pickling keeps the value and whether it is a leaf, not the history."""
         require_number(self.node, "pickling")
-        return _unpickled, (np.array(engine.value(self.node)), self.is_leaf)
+        return _unpickled, (np.array(engine.value(self.node)), self._is_variable())
 
     def detach(self) -> Tensor:
-        """Another slot with the same value, through which no derivative passes."""
-        return Tensor(stop_gradient(self.node))
+        """The same value, through which no derivative passes. It is no view: while this tensor is there, writing to
+        the result raises; `x.detach().clone()` is one to write to.
+        """
+        detached = self.family(stop_gradient(self.node))
+        detached._taken_from = ref(self)
+        return detached
 
     def to(self, *targets: Any) -> Tensor:
         """The value in another dtype or on another device: `x.to(wg.float64)`, `x.to("cpu")`.
@@ -328,29 +367,35 @@ class Tensor:
         node = self.node
         for target in targets:
             node = to_device(node, named(target, "to")) if is_device(target) else cast(node, _dtype_named(target))
-        return self if node is self.node else Tensor(node)
+        return self if node is self.node else self.family(node)
 
     def to_(self, *targets: Any) -> Tensor:
         """Move the slot itself to another dtype or device. A leaf stays one, and its gradient moves along."""
-        if self.node.tracked and not self.is_leaf:
+        if self.node.tracked and not self._is_variable():
             raise AssignmentError("to_: this tensor was computed from tracked ones; x.to(...) gives a moved value")
         if self.grad is not None:
             self.grad.to_(*targets)
-        moved = Tensor(stop_gradient(self.node) if self.is_leaf else self.node).to(*targets).node
-        self._put(variable(moved, ref(self)) if self.is_leaf else moved)
+        return self._become(Tensor(stop_gradient(self.node) if self._is_variable() else self.node).to(*targets))
+
+    def _become(self, value: Tensor) -> Tensor:
+        """Give this slot another value, of whatever shape, dtype and device, without its history; a leaf stays one."""
+        node = stop_gradient(value.node) if value.node.tracked else value.node
+        self._put(variable(node, ref(self)) if self._is_variable() else node)
         return self
 
     def reshape(self, *shape: Any, **options: Any) -> Tensor:
         """The same elements in another shape, given as one tuple or as sizes."""
-        return Tensor(reshape(self.node, shape[0] if len(shape) == 1 else shape or options["shape"]))
+        return self.family(reshape(self.node, shape[0] if len(shape) == 1 else shape or options["shape"]))
 
     def permute_dims(self, *axes: Any) -> Tensor:
         """The axes in another order, given as one tuple or one by one."""
-        return Tensor(permute_dims(self.node, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes))
+        return self.family(
+            permute_dims(self.node, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+        )
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Tensor:
         """The value in another dtype."""
-        return Tensor(cast(self.node, as_dtype(dtype)))
+        return self.family(cast(self.node, as_dtype(dtype)))
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """The value on another device."""
@@ -388,7 +433,8 @@ class Tensor:
             if self.node.dtype not in INEXACT:
                 raise DTypeError(f"only floating-point and complex tensors can require grad, not {self.dtype}")
             self._name(variable(self.node, ref(self)))
-        elif not self.is_leaf:
+            self._taken_from = None  # a leaf is a slot of its own
+        elif not self._is_variable():
             raise GradientError("this tensor was computed from tracked ones; detach() gives its value untracked")
         else:
             self._name(stop_gradient(self.node))
@@ -400,7 +446,10 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this is a tensor to differentiate by: one that requires grad of its own."""
+        """Whether this is a tensor to differentiate with respect to: one that requires grad of its own."""
+        return self._is_variable()
+
+    def _is_variable(self) -> bool:
         return self.node.op is VARIABLE and "slot" in self.node.attrs and self.node.attrs["slot"]() is self
 
     def backward(self, gradient: Any = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
@@ -415,40 +464,54 @@ class Tensor:
         """Have a backward pass fill in `grad` of this tensor though it is no leaf."""
         if not self.node.tracked:
             raise GradientError("retain_grad: this tensor is not tracked for gradients")
-        if self.is_leaf:
+        if self._is_variable():
             return
         slot = ref(self)
 
         def keep(g: Node) -> None:
             tensor = slot()
             if tensor is not None:
-                tensor.grad = Tensor(g) if tensor.grad is None else tensor.grad.assign(tensor.grad + Tensor(g))
+                made = tensor.family(g)
+                tensor.grad = made if tensor.grad is None else tensor.grad + made
 
         watch(self.node, keep)
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Removal:
         """Call `hook(gradient)` in every backward pass; a tensor it returns replaces the gradient.
 
-        The answer is a function that removes the hook.
+        The answer removes the hook, when it is called or by its `remove()`.
         """
         if not self.node.tracked:
             raise GradientError("register_hook: this tensor is not tracked for gradients")
 
         def call(g: Node) -> Node | None:
-            replaced = hook(Tensor(g))
+            replaced = hook(self.family(g))
             if replaced is None:
                 return None
             _check_gradient(replaced, g, "register_hook")
             return cast(replaced.node, g.dtype)
 
-        return watch(self.node, call)
+        return Removal(watch(self.node, call))
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> Removal:
+        """Call `hook(x)` whenever a backward pass has added to `x.grad`, of a leaf: to step, and let the gradient go.
+
+        >>> import wengert as wg
+        >>> x = wg.tensor([1.0, 2.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad.tolist()))
+        >>> (x * x).sum().backward()
+        [2.0, 4.0]
+        """
+        if not self.is_leaf:
+            raise GradientError("register_post_accumulate_grad_hook: this tensor is no leaf, and keeps no gradient")
+        return Removal(engine.on_accumulated(self, hook))
 
     # --- indexing -----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
         plain = type(key) is int or type(key) is slice
-        part = Tensor(get_item(self.node, key if plain else unwrap(key), engine.value))
-        part._indexed = True
+        part = self.family(get_item(self.node, key if plain else unwrap(key), engine.value))
+        part._taken_from = INDEXED
         return part
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -481,24 +544,63 @@ class Tensor:
         return self // other, self % other
 
     def __neg__(self) -> Tensor:
-        return Tensor(e.negative(self.node))
+        return self.family(e.negative(self.node))
 
     def __pos__(self) -> Tensor:
-        return Tensor(e.positive(self.node))
+        return self.family(e.positive(self.node))
 
     def __abs__(self) -> Tensor:
-        return Tensor(e.absolute(self.node))
+        return self.family(e.absolute(self.node))
 
     def __invert__(self) -> Tensor:
-        return Tensor(e.bitwise_invert(self.node))
+        return self.family(e.bitwise_invert(self.node))
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...  # the methods that wengert.api.functions adds
 
 
+Tensor.family = Tensor
+other_families: list[type[Tensor]] = []  # beside Tensor's own; `wengert.torch` has one
+
+
+def family_of(values: Iterable[Any]) -> type[Tensor]:
+    """The class of what is computed from these values, of which some may be Tensors, also within lists and tuples.
+
+    A subclass that is its own `family` is that of every result that such a tensor has a part in.
+    """
+    if other_families:
+        for value in values:
+            if isinstance(value, Tensor):
+                found = value.family
+            elif isinstance(value, (list, tuple)):
+                found = family_of(value)
+            else:
+                continue
+            if found is not Tensor:
+                return found
+    return Tensor
+
+
 def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
     return Tensor(data(array)).requires_grad_(requires_grad)
+
+
+def tensors_like(example: Node, family: type[Tensor] = Tensor) -> Callable[[Any], Tensor]:
+    """What makes Tensors of arrays, with nodes like an example: `Tensor(Node(...))` in a third of the time."""
+    new, op, sources, attrs, location = object.__new__, example.op, example.sources, example.attrs, example.location
+    shape, dtype, device, tracked = example.shape, example.dtype, example.device, example.tracked
+
+    def made(array: Any) -> Tensor:
+        node, tensor = new(Node), new(family)
+        node.op, node.sources, node.attrs = op, sources, attrs
+        node.shape, node.dtype, node.device = shape, dtype, device
+        node.tracked, node.location, node.buffer = tracked, location, array
+        node.owner, node.serial = ref(tensor), now()
+        tensor.node, tensor._grad, tensor._taken_from = node, None, None
+        return tensor
+
+    return made
 
 
 def _check_gradient(gradient: Any, of: Node, asker: str) -> None:
@@ -528,11 +630,11 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def wrap(value: Any) -> Any:
+def wrap(value: Any, family: type[Tensor] = Tensor) -> Any:
     """Nodes replaced by Tensors, also within (named) tuples and lists."""
     if type(value) is Node:
-        return Tensor(value)
+        return family(value)
     if isinstance(value, tuple):
-        parts = [wrap(item) for item in value]
+        parts = [wrap(item, family) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return [wrap(item) for item in value] if type(value) is list else value
+    return [wrap(item, family) for item in value] if type(value) is list else value

@@ -10,6 +10,7 @@ import pytest
 import wengert as wg
 from wengert.autodiff import cond
 from wengert.core import evaluation
+from wengert.core.graph import ancestors
 
 
 def looped(n: int, memory: Any = None) -> Any:
@@ -145,3 +146,16 @@ def test_memory_is_a_size_and_64_carries_without_one() -> None:
     with pytest.raises(wg.errors.ArgumentError, match="while_loop: memory is a number of bytes"):
         looped(3, memory="much")(W, X)
     assert cond.checkpoints_for([], None) == 64 and cond.checkpoints_for([X.node], "1 kB") == 62
+
+
+def test_lanes_with_a_common_condition_share_what_they_do_not_have_of_their_own() -> None:
+    """Along many tangents the values are computed once, and how many steps there are is asked once."""
+
+    def root(a: wg.Tensor) -> wg.Tensor:
+        return wg.while_loop(lambda x: wg.abs(x * x - a) > 1e-9, lambda x: 0.5 * (x + a / x), a)
+
+    a = wg.tensor(2.0, dtype=wg.float64)
+    along = wg.vmap(lambda t: wg.jvp(root, (a,), (t,))[1])(wg.tensor([1.0, -2.0], dtype=wg.float64))
+    loops = [node for node in ancestors([along.node]) if node.op is cond.WHILE]
+    assert [source.shape for source in loops[-1].sources[-2:]] == [(), (2,)]
+    np.testing.assert_allclose(along.numpy(), np.array([1.0, -2.0]) / (2 * np.sqrt(2.0)), rtol=1e-9)

@@ -8,13 +8,13 @@ import pytest
 
 import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver, install
-from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda import blas, dnn, dnn_attention, fft, solver, solver_calls
 
 
 @pytest.fixture(autouse=True)
 def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if cuBLASLt and cuDNN were not installed: those that are there would look for a real GPU."""
-    for module in (blas, dnn, dnn_attention):
+    """As if no library of NVIDIA's were installed: those that are there would look for a real GPU."""
+    for module in (blas, dnn, dnn_attention, fft, solver, solver_calls):
         monkeypatch.setattr(module, "library", lambda: None)
     blas.candidates.cache_clear()
 

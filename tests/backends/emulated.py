@@ -14,22 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.emulator import Emulator, _with_headers
+from tests.kernels.emulator import CONTRACTED, Emulator, has_barriers
 from tests.kernels.headers import pasted
 from wengert.backends.cuda import interpret
+from wengert.backends.cuda.calls import Arguments
 from wengert.backends.cuda.device import CudaDevice
-from wengert.backends.cuda.kernel import Arguments
 from wengert.backends.protocol import Driver
 from wengert.core import devices
 from wengert.core.errors import OutOfMemoryError
-from wengert.kernels.launch import RTX_2080, DeviceProperties, Launch, LaunchList, TensorMap
+from wengert.kernels.launch import EXACT, RTX_2080, DeviceProperties, Launch, LaunchList, TensorMap
 
 ARENA = 1 << 28
-_BY_TEXT = '"(conv|pool|gemm)'  # headers that are read once for each text
+_BY_TEXT = '"(conv|pool|gemm|recurrent)'  # headers that are read once for each text
 
 
 class EmulatedDriver:
     """The protocol `wengert.backends.protocol.Driver` on the CPU."""
+
+    contracts = False  # whether texts are compiled with multiply-adds, as on a GPU, but where they forbid that
 
     def __init__(self, index: int = 0, memory: int = 1 << 32) -> None:
         self.index, self.stream = index, 0
@@ -97,9 +99,9 @@ class EmulatedDriver:
             self.clear(self.flag, 4)
         return self.flag
 
-    def took_error(self) -> bool:
+    def took_error(self) -> int:
         """As the driver's."""
-        found = bool(self.flag and ctypes.c_int32.from_address(self.flag).value)
+        found = ctypes.c_int32.from_address(self.flag).value if self.flag else 0
         if found:
             self.clear(self.flag, 4)
         return found
@@ -166,22 +168,25 @@ class EmulatedDriver:
     def kernels(self, launches: Iterable[Launch]) -> dict[tuple[str, str], Any]:
         """Those that are new are compiled together."""
         new = [x for x in launches if (x.source, x.entry) not in self.functions]
-        if new:
-            lists = [LaunchList((launch,)) for launch in new]
-            lists = list(map(self.prepared, lists))
-            emulator = Emulator(lists)
-            for launch, work in zip(new, lists):
+        for contracted in (True, False) if self.contracts else (False,):
+            some = [x for x in new if not self.contracts or x.source.startswith(EXACT) is not contracted]
+            self._compile(some, CONTRACTED if contracted else ())
+        return self.functions
+
+    def _compile(self, new: Sequence[Launch], flags: tuple[str, ...]) -> None:
+        works = [self.prepared(LaunchList((launch,))) for launch in new]
+        if works:
+            emulator = Emulator(works, flags)
+            for launch, work in zip(new, works):
                 function = emulator.library[emulator.names[work.launches[0].source, launch.entry]]
                 function.restype = ctypes.c_char_p
-                barriers = bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(work.launches[0].source)))
-                self.functions[launch.source, launch.entry] = function, barriers
-        return self.functions
+                self.functions[launch.source, launch.entry] = function, has_barriers(work.launches[0])
 
     def encode(self, described: TensorMap, address: int) -> bytes:
         """Nothing here has tensor maps."""
         raise AssertionError(described)
 
-    def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+    def launch(self, function: Any, shape: Sequence[int], arguments: Arguments, cooperative: bool = False) -> None:
         """Run a kernel, or record it."""
         if self.captured is not None:
             self.captured.append([function, shape, _copied(arguments)])
@@ -207,6 +212,10 @@ class EmulatedDriver:
                 yield graph
             finally:
                 self.captured = None
+
+    def has_conditions(self) -> bool:
+        """It does what a new driver does."""
+        return True
 
     def time(self, work: Callable[[], None], repeats: int = 1) -> float:
         """Time means nothing here."""
@@ -246,7 +255,7 @@ class IdleDriver(EmulatedDriver):
         self.functions |= {(launch.source, launch.entry): None for launch in launches}
         return self.functions
 
-    def launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
+    def launch(self, function: Any, shape: Sequence[int], arguments: Arguments, cooperative: bool = False) -> None:
         """Nothing is done."""
 
 
@@ -267,14 +276,52 @@ class EmulatedGraph:
         self.calls: list[Any] = []
         self.waits: dict[int, list[int]] = {}
         self.own: list[tuple[int, int]] = []  # addresses and bytes that calls have for themselves
+        self.inner = self  # the body in which is recorded now
+        self.conditions: list[np.ndarray[Any, Any]] = []
 
     def nodes(self) -> list[int]:
-        """The number of the last one."""
-        return [len(self.calls) - 1] if self.calls else []
+        """What the next one waits for: the last one, if nothing else was said."""
+        graph = self.inner
+        return graph.waits.get(len(graph.calls), [len(graph.calls) - 1] if graph.calls else [])
 
     def after(self, nodes: Sequence[int]) -> None:
         """The next one waits for these."""
-        self.waits[len(self.calls)] = list(nodes)
+        self.inner.waits[len(self.inner.calls)] = list(nodes)
+
+    def condition(self) -> int:
+        """The address of a number."""
+        self.conditions.append(np.full(1, 0xFFFF, np.uint32))
+        return self.conditions[-1].ctypes.data
+
+    def loop(self, condition: int) -> EmulatedGraph:
+        """A body that is carried out again while a number is not 0."""
+        body, going = EmulatedGraph(self.driver), ctypes.c_uint32.from_address(condition)
+
+        def run() -> None:
+            while going.value:
+                body.carry_out()
+
+        self.inner.calls.append(run)
+        return body
+
+    def branch(self, condition: int) -> tuple[EmulatedGraph, EmulatedGraph]:
+        """Two bodies, of which one is carried out."""
+        bodies, holds = (
+            (EmulatedGraph(self.driver), EmulatedGraph(self.driver)),
+            ctypes.c_uint32.from_address(condition),
+        )
+        self.inner.calls.append(lambda: bodies[0 if holds.value else 1].carry_out())
+        return bodies
+
+    @contextmanager
+    def inside(self, body: EmulatedGraph) -> Iterator[None]:
+        """Record in a body."""
+        outer, captured = self.inner, self.driver.captured
+        self.inner, self.driver.captured = body, body.calls
+        try:
+            yield
+        finally:
+            self.inner, self.driver.captured = outer, captured
 
     def owns(self, start: int, size: int) -> None:
         """Nothing is cleared early here."""
@@ -287,6 +334,10 @@ class EmulatedGraph:
     def replay(self) -> None:
         """Run them all, in an order that a GPU might choose, and that is most unlike the one they came in."""
         self.driver.replays += 1
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        """Run them all once."""
         for number in self.order():
             call = self.calls[number]
             if callable(call):

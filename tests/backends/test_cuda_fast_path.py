@@ -258,3 +258,31 @@ def test_what_comes_before_a_pooling_is_updated_in_place() -> None:
     assert replay.fast_path is not None and len(replay.program.plan.donated) == len(replay.binding.pairs)
     expected = (1 - 0.9**6) * np.array([7.5, 23.5])
     np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-5)
+
+
+def test_a_bias_that_its_gradient_reads_again_is_updated_in_place() -> None:
+    """The gradient of a gate's half reads the bias of the other half at every row, where that of the bias is summed."""
+    rng = np.random.default_rng(0)
+    rows, expected = rng.normal(size=(700, 4)).astype(np.float32), rng.normal(size=4)
+    bias = wg.tensor(expected.astype(np.float32), device="cuda", requires_grad=True)
+
+    @wg.compile
+    def step(x: wg.Tensor) -> wg.Tensor:
+        bias.grad = None
+        y = x + bias
+        loss = (wg.tanh(y[:, :2]) * wg.sigmoid(y[:, 2:])).sum()
+        loss.backward()
+        with wg.no_grad():
+            bias.assign(bias - bias.grad / 512)
+        bias.grad = None
+        return loss
+
+    x = wg.tensor(rows, device="cuda")
+    for _ in range(6):
+        step(x)
+        y = rows + expected
+        t, s = np.tanh(y[:, :2]), 1 / (1 + np.exp(-y[:, 2:]))
+        expected = expected - np.hstack([(1 - t * t) * s, t * s * (1 - s)]).sum(0) / 512
+    replay = step._newest("a test")
+    assert replay.fast_path is not None and len(replay.program.plan.donated) == len(replay.binding.pairs) == 1
+    np.testing.assert_allclose(bias.detach().numpy(), expected, rtol=1e-4)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.backends.emulated import EmulatedDriver
 from tests.kernels.emulator import compiler
-from wengert.backends.cuda.kernel import Arguments
+from wengert.backends.cuda.calls import Arguments
 from wengert.backends.cuda.memset_kernels import (
     MEMSET_KERNEL,
     MEMSETS_KERNEL,

@@ -21,9 +21,10 @@ from tests.kernels.emulator import compiler
 from wengert.backends.cuda import interpret
 from wengert.backends.cuda.dlpack import _require_contiguous, from_interface
 from wengert.backends.cuda.memory import DeviceArray, download, upload
-from wengert.backends.cuda.program import build
+from wengert.backends.cuda.program import CAPTURED_ANEW, build
 from wengert.compiler import simplify
 from wengert.core import devices
+from wengert.core.devices import keepers
 from wengert.core.graph import Graph, now
 from wengert.kernels.cuda import source
 from wengert.kernels.launch import H200
@@ -418,12 +419,19 @@ def test_the_gradient_of_a_convolution_of_nothing_is_zero() -> None:
     assert found.shape == (3, 2, 3, 2) and not found.numpy().any()
 
 
+def let_go() -> None:
+    """Free what programs, those of other tests too, keep for later: running out of memory would have them let go."""
+    for keeper in list(keepers):
+        keeper.let_go()
+    gc.collect()
+
+
 def test_memory_comes_back_after_running_out(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = wg.ones((1000,), device="cuda") * 1.0
+    held = wg.ones((50_000,), device="cuda") * 1.0  # more than what other tests may have left
     held.numpy()
     monkeypatch.setattr(gpu, "memory", 1 << 20)
     for _ in range(5):
-        with pytest.raises(MemoryError, match=r"tensors hold \d.*\n.*kB at test_cuda_program.py:\d+"):
+        with pytest.raises(MemoryError, match=r"tensors hold \d(.|\n)*kB at test_cuda_program.py:\d+"):
             wg.tensor(np.ones(1 << 20, np.float32), device="cuda").numpy()
     assert (held + 1).numpy()[0] == 2.0
 
@@ -437,7 +445,7 @@ def test_an_error_holds_no_memory(gpu: EmulatedDriver, monkeypatch: pytest.Monke
     for part in four(x):
         part.numpy()
     del part
-    gc.collect()
+    let_go()
     live = wg.cuda.memory().live
     monkeypatch.setattr(gpu, "memory", gpu.reserved() + (3 << 18))
     gc.disable()
@@ -473,10 +481,10 @@ def test_attention_over_nothing_is_computed_on_the_host() -> None:
 
 
 def test_explain_names_launches_and_what_the_host_computes() -> None:
-    f = wg.compile(lambda x: wg.sort(wg.exp(x)) * 2)
+    f = wg.compile(lambda x: abs(wg.fft.rfft(wg.exp(x))) * 2)
     f(wg.tensor([3.0, 1.0, 2.0], device="cuda"))
     text = f.explain()
-    assert "1 ops on the host: argsort" in text and "elements" in text
+    assert "1 ops on the host: rfft" in text and "elements" in text
     assert "__global__" in f.source() and "__global__" in f.explain("build")
     assert "def graph" in f.explain("cse") and "# kernel 0" in f.explain("fuse")
     assert "peak memory" in text and "arena" in f.explain("memory") and len(f.memory()) > 2
@@ -532,10 +540,10 @@ def test_equal_kernels_over_nothing_stay_apart() -> None:
 
 
 def test_what_cannot_be_captured_is_named_and_launched(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(function: object, shape: object, arguments: object) -> None:
+    def refuse(*launched: object) -> None:
         if gpu.captured is not None:
             raise wg.errors.CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: operation not permitted")
-        launch(function, shape, arguments)
+        launch(*launched)
 
     launch = gpu.launch
     monkeypatch.setattr(gpu, "launch", refuse)
@@ -643,8 +651,9 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
     x, y = (placeholder(shape, wg.float32, "cuda:0") for shape in ((2, size), (size, 2)))
     program = build(Graph([x, y], [matmul(x, y)], since))
     ones, twos = (upload(np.full((2, size), k, np.float32), "cuda:0") for k in (1, 2))
-    others = [upload(np.full((size, 2), 1 / size, np.float32), "cuda:0") for _ in range(4)]
-    for other in others[:3]:
+    count = CAPTURED_ANEW + 2  # with the last one it moves once too often
+    others = [upload(np.full((size, 2), 1 / size, np.float32), "cuda:0") for _ in range(count)]
+    for other in others[:-1]:
         assert (download(program([ones, other])[0]) == 1).all()
     repeat = program.replay([0, 1], [0])
     assert repeat is not None
@@ -656,14 +665,14 @@ def test_running_out_of_memory_while_addresses_change_leaves_none_behind(
         assert repeat.run(arrays, made)
         return made
 
-    assert (download(call([ones, others[2]])[0]) == 1).all()
-    gc.collect()
+    assert (download(call([ones, others[-2]])[0]) == 1).all()
+    let_go()
     with monkeypatch.context() as context:
         context.setattr(gpu, "memory", gpu.reserved() + size)  # too little for a fixed place of what moves again
         with pytest.raises(wg.errors.OutOfMemoryError):
-            call([twos, others[3]])
-    assert (download(call([ones, others[2]])[0]) == 1).all()
-    assert (download(call([twos, others[3]])[0]) == 2).all()
+            call([twos, others[-1]])
+    assert (download(call([ones, others[-2]])[0]) == 1).all()
+    assert (download(call([twos, others[-1]])[0]) == 2).all()
 
 
 @pytest.mark.parametrize("with_forward", [True, False])

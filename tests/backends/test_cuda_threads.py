@@ -16,8 +16,8 @@ import wengert as wg
 from tests.backends.emulated import EMULATED, EmulatedDriver, install
 from tests.kernels.emulator import compiler
 from wengert.backends.cuda import driver, memory
-from wengert.backends.cuda.driver import CudaDriver, opened
-from wengert.backends.cuda.memory import DeviceArray
+from wengert.backends.cuda.driver import CudaDriver
+from wengert.backends.cuda.memory import DeviceArray, opened
 from wengert.core import devices
 
 emulated = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")

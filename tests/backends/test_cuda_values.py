@@ -55,3 +55,14 @@ def test_a_float_argument_meets_tensors_on_the_gpu() -> None:
             assert found.device == "cuda:0"
             np.testing.assert_array_equal(found.numpy(), value)
     assert len(compiled.why()) == 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_arrays_from_outside_go_along_to_the_gpu(gpu: EmulatedDriver, compiled: bool) -> None:
+    rows, more = np.array([0, 2, 0]), np.ones(3, np.float32)
+    function = lambda x: x[rows] + more
+    function = wg.compile(function) if compiled else function
+    x = wg.tensor(np.arange(3.0, dtype=np.float32), device="cuda")
+    for _ in range(3):
+        np.testing.assert_array_equal(function(x).numpy(), x.numpy()[rows] + more)
+        rows[1], more[0] = 1 - rows[1] // 2, more[0] + 1  # both are read anew

@@ -14,8 +14,7 @@ from tests.compiler import test_layers_compiled, test_models_compiled, test_opti
 from tests.compiler.three_steps import Training
 from tests.ops.suite import Call, collect, function_of, identifier
 from wengert.backends.cuda import interpret
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import DeviceArray
+from wengert.backends.cuda.memory import DeviceArray, opened
 from wengert.core import tree
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import DeviceError

@@ -58,7 +58,7 @@ class LoopBuilder:
             constant, steps = self.given(), int(self.choice([0, 1, 2, 3, 5]))
             xs = self.given(steps)
             count = wg.Tensor(counter)
-            kind = self.choice([self.scan, self.scan, self.scan, self.until, self.branch])
+            kind = self.choice([self.scan, self.scan, self.scan, self.until, self.branch, self.lanes])
             results = kind(carry, xs, constant, count, 2)
             outputs = [leaf.node for leaf in wg.tree.flatten(results)[0]]
             outputs += [count.node] if count.node is not counter else []
@@ -114,6 +114,21 @@ class LoopBuilder:
 
         found, turns = wg.while_loop(lambda c: c[1] < trips, body, (carry, wg.tensor(0)))
         return found, turns
+
+    def lanes(self, carry: Any, xs: wg.Tensor, constant: wg.Tensor, count: wg.Tensor, depth: int) -> Any:
+        """Lanes that take different numbers of steps."""
+        many, (op, *places) = int(self.choice([3, 40])), self.step()
+        scales = wg.tensor(np.linspace(0.5, 1, many).reshape(-1, *(1,) * len(self.shape)).astype(self.dtype))
+
+        def one(trips: wg.Tensor, a: wg.Tensor, b: wg.Tensor) -> Any:
+            def body(c: Any) -> Any:
+                a, b, turn = c
+                return wg.tanh(op(*[(a, b, constant)[place % 3] for place in places])) * 0.5, a, turn + 1
+
+            return wg.while_loop(lambda c: c[2] < trips, body, (a, b, wg.tensor(0)))[:2]
+
+        a, b = wg.vmap(one)(wg.tensor(np.arange(many) % 5), *[part * scales for part in carry])
+        return (a[0] + a[many - 1], b[1]), None
 
     def branch(self, carry: Any, xs: wg.Tensor, constant: wg.Tensor, count: wg.Tensor, depth: int) -> Any:
         first, second = self.step(), self.step()

@@ -18,7 +18,10 @@ from wengert.core.errors import WengertError
 from wengert.core.graph import Graph, Node, now
 from wengert.ops.core import placeholder
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with"),
+    pytest.mark.usefixtures("quick_builds"),
+]
 
 CASES = collect()
 UNIT = 60  # graphs to a C unit

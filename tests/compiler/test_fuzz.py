@@ -15,13 +15,17 @@ from wengert.backends.cpu.program import build
 from wengert.backends.cpu.toolchain import compiler
 from wengert.core.graph import Graph, Node
 from wengert.kernels import c
+from wengert.kernels.matmul.c import packs
 from wengert.ops import elementwise as e
 from wengert.ops import gather as g
 from wengert.ops import movement as m
 from wengert.ops import reduce as r
 from wengert.ops.core import cast, data, literal, placeholder
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with"),
+    pytest.mark.usefixtures("quick_builds"),
+]
 
 BLOCKS = 10
 
@@ -71,6 +75,14 @@ def same(outputs: list[Node], inputs: list[Node], *arrays: np.ndarray) -> None:
     graph = Graph(inputs, outputs)
     for found, expected in zip(build(graph)(arrays), graph(*arrays), strict=True):
         np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6)
+
+
+def test_a_product_of_no_matrices_writes_nothing() -> None:
+    """A batch of none was taken for a single product, whose tiles were written past an array of no elements."""
+    x, y = placeholder((0, 130, 140), wg.float32), placeholder((0, 140, 130), wg.float32)
+    both = x @ y
+    assert packs(both) is None
+    same([both, e.exp(both)], [x, y], np.zeros(x.shape, np.float32), np.zeros(y.shape, np.float32))
 
 
 def test_a_scatter_by_its_reference_reads_the_zeros() -> None:

@@ -20,7 +20,7 @@ from wengert.kernels import c_ops
 from wengert.kernels.c import write
 from wengert.kernels.ir.index import ZERO, Loop
 from wengert.kernels.ir.loops import LoopKernel, Position, Stage
-from wengert.ops.core import cast, placeholder
+from wengert.ops.core import cast, placeholder, recompute_barrier
 from wengert.ops.reduce import SUM
 from wengert.plan.fuse import grouped
 from wengert.plan.groups import FusionGroup
@@ -110,6 +110,23 @@ def test_cross_entropy_with_gradient_is_two_kernels(settings: dict[str, Any]) ->
     count, rows = groups(partial(cross_entropy, **settings), ROWS, [64])
     assert (count.space, rows.space) == ((64,), ROWS)
     assert rows.final_reduction is not None and rows.final_reduction.space == (64,)
+
+
+@needs_compiler
+def test_a_total_may_read_a_number_a_row_again() -> None:
+    """`checkpoint` has the backward pass read it behind a barrier: it is stored, by the step that reads it."""
+
+    def function(x: Any, y: Any, z: Any) -> Any:
+        row = wg.min(x, axis=1) + y
+        again = wg.Tensor(recompute_barrier(row.node))
+        return wg.tanh(again) + y / wg.sqrt(z.sum(axis=0, keepdims=True))
+
+    shapes = ((16, 16), (16,), (16,))
+    rows = next(group for group in groups(function, *shapes) if group.final_reduction is not None)
+    assert "add" in [root.op.name for root in rows.stored]
+    graph = graph_of(function, *shapes)
+    arrays = [np.random.default_rng(0).random(shape, "float32") + 0.1 for shape in shapes]
+    np.testing.assert_allclose(cpu.build(graph)(arrays)[0], graph(*arrays)[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("settings", [{"ignore_index": None}, {"reduction": "sum"}])

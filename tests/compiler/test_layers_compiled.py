@@ -18,7 +18,10 @@ from tests.nn import layers
 from tests.nn.layers import Layer, drawn, made
 from wengert.backends.cpu.toolchain import compiler
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with"),
+    pytest.mark.usefixtures("quick_builds"),
+]
 
 GROUPS = {
     name: getattr(layers, name)

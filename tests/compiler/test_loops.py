@@ -11,7 +11,8 @@ import pytest
 import wengert as wg
 from wengert.autodiff.cond import WHILE
 from wengert.autodiff.scan import SCAN
-from wengert.compiler.cleanup import cse, inline
+from wengert.compiler import loop_kept
+from wengert.compiler.cleanup import cse, dce, inline
 from wengert.compiler.loop_motion import loop_dce, loop_inputs, loop_invariants, loop_outputs
 from wengert.compiler.loop_sums import loop_sums
 from wengert.compiler.passes import optimize, verify
@@ -278,3 +279,55 @@ def test_a_loop_whose_body_is_given_something_else_is_noticed() -> None:
         bad = Node(SCAN, loop.sources, {**loop.attrs, **attrs}, loop.shape, loop.dtype, "cpu", True, loop.location)
         with pytest.raises(wg.errors.CompilerError, match=message):
             verify(Graph(graph.inputs, [bad], nodes=[*[n for n in graph.nodes if n.serial < loop.serial], bad]))
+
+
+# --- what another scan has computed ---------------------------------------------------------------------------------
+
+
+def test_a_backward_pass_finds_the_products_of_its_forward_pass() -> None:
+    """Forwards one product of inputs and one a step; backwards one a step, and two gradients: none is made again."""
+
+    def gradient(x: Any, w: Any, u: Any) -> Any:
+        def loss(w: Any, u: Any) -> Any:
+            return wg.sum(
+                wg.scan(lambda h, x: ((h := wg.tanh(x @ w + h @ u)), h), wg.zeros((B, H), dtype=wg.float64), x)[1] ** 2
+            )
+
+        return wg.grad(loss, argnums=(0, 1))(w, u)
+
+    graph = after(recorded(gradient, (T, B, K), (K, H), (H, H)))
+    assert [inside(loop) for loop in loops_in(graph)] == [1, 1] and outside(graph) == 3
+
+
+def test_products_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gradient(x: Any, u: Any) -> Any:
+        return wg.grad(
+            lambda x: wg.sum(
+                wg.scan(lambda h, x: (wg.tanh(x + h @ u), h), wg.zeros((B, H), dtype=wg.float64), x)[1] ** 2
+            )
+        )(x)
+
+    recording = recorded(gradient, (T, B, H), (H, H))
+    kept = outside(after(recording))
+    monkeypatch.setattr(loop_kept, "KEPT", T * B * H * 8 - 1)
+    assert outside(after(recording)) == kept + 1
+
+
+def test_a_loop_that_another_contains_is_that_one():
+    """Forward mode computes a loop's values again beside their tangents: once is enough, also for what reads both."""
+
+    def steps(x):
+        t, y = wg.while_loop(
+            lambda s: s[0] < 1.0, lambda s: (s[0] + 0.1 * wg.cos(s[1]) ** 2, wg.sin(s[1] * x)), (x * 0, x)
+        )
+        return t * y
+
+    def both(x):
+        value, tangent = wg.jvp(steps, (x,), (wg.ones_like(x),))
+        return value + wg.vmap(lambda v: wg.jvp(steps, (x,), (v,))[1])(wg.ones(3, dtype=x.dtype)).sum(), tangent
+
+    x = wg.tensor(0.7, dtype=wg.float64)
+    np.testing.assert_allclose([r.item() for r in wg.compile(both)(x)], [r.item() for r in both(x)], rtol=1e-12)
+    graph = recorded(lambda x: wg.jvp(steps, (x,), (x * 0 + 1,)), ())
+    found = after(graph, (cse, dce))
+    assert [sum(node.op is WHILE for node in g.nodes) for g in (graph, found)] == [2, 1]

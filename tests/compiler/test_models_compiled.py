@@ -15,11 +15,21 @@ from wengert import models
 from wengert.backends.cpu.toolchain import compiler
 from wengert.models.resnet import BasicBlock, Bottleneck
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with"),
+    pytest.mark.usefixtures("quick_builds"),
+]
 
 DTYPES = ["float64", "float32"]
 SIZES = {"vocab_size": 31, "n_positions": 12, "n_embd": 16, "n_layer": 2, "n_head": 2}
 TOKENS, IMAGES, ROWS = (3, 12), (3, 3, 16, 16), (6, 5)
+
+
+def residual_blocks(dtype: Any) -> wg.nn.Module:
+    """What a ResNet is made of, a few channels wide."""
+    blocks = BasicBlock(3, 8, dtype=dtype), BasicBlock(8, 12, 2, dtype=dtype)
+    return wg.nn.Sequential(*blocks, wg.nn.Flatten(), wg.nn.Linear(12 * 8 * 8, 4, dtype=dtype))
+
 
 MODELS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "MLP": (lambda dtype: models.MLP(5, [8, 8, 4], dtype=dtype), ROWS),
@@ -29,11 +39,15 @@ MODELS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     ),
     "GPT": (lambda dtype: models.GPT(models.GPTConfig(**SIZES, dropout=0.1), dtype=dtype), TOKENS),
     "modern GPT": (lambda dtype: models.GPT(models.GPTConfig.modern(**SIZES, tied=False), dtype=dtype), TOKENS),
+    "residual blocks": (lambda dtype: residual_blocks(dtype), IMAGES),
     "ResNet": (lambda dtype: models.ResNet(BasicBlock, (1, 1, 1, 1), 4, stem="cifar", dtype=dtype), IMAGES),
     "deep ResNet": (lambda dtype: models.ResNet(Bottleneck, (1, 1, 1, 1), 4, dtype=dtype), (4, 3, 64, 64)),
 }
 DEEP = "deep ResNet"  # in float32 a rounding decides about some of its many relus
-QUICK = {"MLP": DTYPES, "ConvNet": DTYPES, "GPT": ["float64"], "modern GPT": ["float32"], "ResNet": ["float32"]}
+QUICK = {
+    **{"MLP": DTYPES, "ConvNet": DTYPES, "GPT": ["float64"]},
+    **{"modern GPT": ["float32"], "residual blocks": ["float32"]},
+}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def loss_of(function: Callable[..., Any]) -> Callable[..., wg.Tensor]:
     """A real number in which real and imaginary part of every element of every result count differently."""
 
     def loss(*operands: wg.Tensor) -> wg.Tensor:
-        total = wg.tensor(0.0)
+        total: Any = 0.0
         for result in tree.flatten(function(*operands))[0]:
             if wg.isdtype(result.dtype, "complex floating"):
                 total = total + (wg.imag(result) * 0.7).sum() + (wg.abs(result) ** 2).sum()

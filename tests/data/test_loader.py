@@ -103,7 +103,7 @@ def test_errors_of_workers_come_through():
     with pytest.raises(ValueError, match="no such picture"):
         next(iter(loader))
     loader.close()
-    with pytest.raises(RuntimeError, match="a worker process of the DataLoader ended abruptly"):
+    with pytest.raises(RuntimeError, match=r"worker 0 \(pid\(s\) \d+\) exited unexpectedly: exit status 3"):
         next(iter(DataLoader(Noisy(fault="death"), 4, workers=1)))
 
 
@@ -147,3 +147,21 @@ def test_examples_that_do_not_stack_are_named():
 
     with pytest.raises(ShapeError, match="Ragged: the examples of a batch do not stack"):
         next(iter(DataLoader(Ragged(), 2)))
+
+
+class Named(Dataset):
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return {"x": np.full(2, index), "y": float(index), "name": f"n{index}"}
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_dicts_are_collated(device):
+    first, last = DataLoader(Named(), 3, device=device)
+    assert list(first) == ["x", "y", "name"] and first["name"] == ["n0", "n1", "n2"]
+    assert first["x"].tolist() == [[0, 0], [1, 1], [2, 2]] and last["y"].tolist() == [3, 4]
+    assert isinstance(first["x"], np.ndarray if device is None else wg.Tensor)
+    with pytest.raises(DTypeError, match="pad_last adds an array of weights to a batch that is a tuple"):
+        list(DataLoader(Named(), 3, pad_last=True))

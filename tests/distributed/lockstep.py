@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from wengert import Tensor
+from wengert.autodiff.ranks import over_ranks
 from wengert.compiler.distribute import Distributed, distribute, distribution
 from wengert.core.mesh import Mesh
 from wengert.core.placement import Placement
-from wengert.distributed.simulate import over_ranks
 from wengert.ops.core import data
 from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import capture

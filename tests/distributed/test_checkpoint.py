@@ -111,6 +111,14 @@ def test_a_block_is_written_once_by_the_lowest_that_holds_it(tmp_path):
     assert found == {"model.rows": [0, 1], "model.mask": [0, 2], "model.replicated": [0]}
 
 
+def test_the_stage_that_has_a_value_writes_it():
+    mesh = Mesh(data=2, stage=2)
+    at_end = Placement(mesh, {}, at={"stage": 1})
+    assert [rank for rank in range(4) if shards.writes(at_end, rank)] == [1]
+    cut = Placement(mesh, {"data": 0}, at={"stage": 1})
+    assert [rank for rank in range(4) if shards.writes(cut, rank)] == [1, 3]
+
+
 def test_a_rank_reads_the_bytes_of_its_block_alone(tmp_path):
     array = np.arange(4096, dtype=np.float32).reshape(64, 64)
     save_by(

@@ -99,7 +99,7 @@ def test_ranks_may_share_more_parts(name, ranks, parts):
     check(train, args, mesh, stored(mesh) if ranks > 1 else lambda shape: None, parts=parts)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(m, marks=pytest.mark.slow) if m == "convnet" else m for m in MODELS])
 def test_gradients_are_accumulated_part_by_part(name, monkeypatch):
     """`compile(microbatches=4)` in one process: the same results, by programs that hold one part at a time."""
     monkeypatch.setattr(wg.config, "tier", "auto")

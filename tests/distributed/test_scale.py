@@ -173,6 +173,7 @@ def tied(overlaps: bool) -> Any:
         return rank_programs(step, (tokens, tokens), 4, replace(CPU, overlaps=overlaps))[0].plans[0]
 
 
+@pytest.mark.slow
 def test_the_sum_of_a_tied_embedding_goes_on_beside_the_last_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its gradient ends the backward pass; a bucket's worth of other gradients is made behind it."""
     monkeypatch.setattr("wengert.compiler.collectives.BUCKET_BYTES", 1 << 15)

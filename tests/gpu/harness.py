@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.driver import CudaDriver, opened
-from wengert.backends.cuda.kernel import Arguments
+from wengert.backends.cuda.calls import Arguments
+from wengert.backends.cuda.driver import CudaDriver
+from wengert.backends.cuda.memory import opened
 from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, TensorMap
 
 Array = np.ndarray[Any, Any]
@@ -52,7 +53,11 @@ def submit(launch: Launch, addresses: Mapping[str, int], stream: Any = None) -> 
         if isinstance(name, str):
             arguments.set(i, addresses[name])
     shape = (*launch.grid, *launch.block, launch.shared)
-    check(driver.cu.cuLaunchKernel(function, *shape, driver.stream if stream is None else stream, arguments.pointer, 0))
+    on = driver.stream if stream is None else stream
+    if launch.cooperative:
+        check(driver.cu.cuLaunchCooperativeKernel(function, *shape, on, arguments.pointer))
+    else:
+        check(driver.cu.cuLaunchKernel(function, *shape, on, arguments.pointer, 0))
 
 
 @contextmanager

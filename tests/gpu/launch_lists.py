@@ -6,7 +6,9 @@ Needs no GPU but its properties. `every_launch_list()` leaves out those all of w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -14,20 +16,23 @@ import numpy as np
 
 import wengert as wg
 from tests.compiler.fuzz import joined
+from tests.compiler.loop_graphs import loop_graph
 from tests.compiler.test_compiled_ops import CASES, record
-from tests.compiler.wide_graphs import wide_graph
+from tests.compiler.wide_graphs import Sample, wide_graph
 from tests.gpu.harness import Array, Item
 from tests.kernels.test_attention_cuda import CASES as ATTENTIONS
 from tests.kernels.test_attention_cuda import names_of, node_of
 from tests.kernels.test_convolution_cuda import DOUBLED, FORMS, ONE_IMAGE, channels_last, nodes
+from tests.kernels.test_convolution_depthwise import FORMS as DEPTHWISE
 from tests.kernels.test_convolution_rows import CASES as BY_ROWS
 from tests.kernels.test_convolution_rows import LARGER as LARGER_BY_ROWS
 from tests.kernels.test_gemm import product
 from tests.kernels.test_multi_transpose import SHAPES
 from tests.kernels.test_multi_transpose import channels_last as weights_transposed
 from tests.kernels.test_prebuilt import FAMILIES, value
-from wengert.backends.cuda.driver import opened
+from tests.kernels.test_recurrent_cuda import trained, work_for
 from wengert.backends.cuda.libraries import CudaLibraries
+from wengert.backends.cuda.memory import opened
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.compiler.memory import storage
 from wengert.compiler.passes import optimize
@@ -36,11 +41,11 @@ from wengert.core.graph import Graph, now
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution import cuda as convolution_cuda
-from wengert.kernels.launch import ERROR_FLAG, DeviceProperties, LaunchList
+from wengert.kernels.launch import ERROR_FLAG, FAILING_OP, DeviceProperties, LaunchList
 from wengert.kernels.matmul import cuda
 from wengert.ops.core import placeholder, to_device
 from wengert.ops.op import picks
-from wengert.plan import launches, partials
+from wengert.plan import launches, lowering
 from wengert.plan.outputs import device_of
 from wengert.plan.pipeline import planned
 
@@ -52,7 +57,8 @@ class Planned(CudaProgram):
     """A program with no library in it, planned and not compiled."""
 
     def __init__(self, graph: Graph) -> None:
-        with patch.object(CudaLibraries, "candidates", lambda *_, **__: ()):
+        without = lambda *_, **__: ()
+        with patch.object(CudaLibraries, "candidates", without), patch.object(CudaLibraries, "recipes", without):
             super().__init__(planned(graph, target_of(device_of(graph)), codegen_with()))
 
     def _connect(self) -> None:
@@ -66,6 +72,7 @@ def every_launch_list(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_gemm(device),
         of_convolutions(device),
         of_attention(device),
+        of_recurrences(device),
         of_prebuilt(device),
         of_norms(),
         of_long_rows(),
@@ -74,6 +81,8 @@ def every_launch_list(graphs: int = 300, every: int = 1) -> Iterator[Item]:
         of_ops(CASES[::every], float64),
         of_ops(CASES[::every], float32),
         of_random_graphs(range(graphs)),
+        of_random_graphs(range(graphs // 2), loop_graph),
+        of_trajectories(),
     )
     seen: set[tuple[str, str]] = set()
     for item in found:
@@ -97,13 +106,32 @@ def of_ops(cases: Sequence[Any], dtype: Any) -> Iterator[Item]:
         yield from of_program(Planned(Graph(inputs, outputs, since)))
 
 
-def of_random_graphs(seeds: Sequence[int]) -> Iterator[Item]:
+def of_random_graphs(seeds: Sequence[int], make: Callable[[int], Sample] = wide_graph) -> Iterator[Item]:
     """Graphs as the compiler is fuzzed with."""
     for start in range(0, len(seeds), GRAPHS):
-        graph = joined([wide_graph(seed) for seed in seeds[start : start + GRAPHS]]).graph
+        graph = joined([make(seed) for seed in seeds[start : start + GRAPHS]]).graph
         graph, _ = optimize(graph)
         moved = [to_device(node, "cuda:0") for node in graph.outputs]
         yield from of_program(Planned(Graph(graph.inputs, moved, nodes=[*graph.nodes, *moved])))
+
+
+def of_trajectories() -> Iterator[Item]:
+    """Loops over lanes that end by themselves, there and back, and the total of what they share."""
+    for shared, dtype in itertools.product((True, False), (float32, float64)):
+        since = now()
+        inputs = [placeholder(() if shared else (70,), dtype, "cuda:0"), placeholder((70,), dtype, "cuda:0")]
+        inputs.append(placeholder((70,), int64, "cuda:0"))
+        found = wg.grad(partial(_swung, shared), argnums=(0, 1))(*map(wg.Tensor, inputs))
+        graph, _ = optimize(Graph(inputs, [one.node for one in found], since))
+        yield from of_program(Planned(graph))
+
+
+def _swung(shared: bool, rate: wg.Tensor, x: wg.Tensor, more: wg.Tensor) -> wg.Tensor:
+    def end(rate: wg.Tensor, x: wg.Tensor, more: wg.Tensor) -> wg.Tensor:
+        step = lambda state: (wg.sin(rate * state[0]), state[1] + 1)
+        return wg.while_loop(lambda state: state[1] < 90, step, (x, 9 * more))[0]
+
+    return (wg.vmap(end, (None if shared else 0, 0, 0))(rate, x, more) ** 2).sum()
 
 
 def of_norms() -> Iterator[Item]:
@@ -118,7 +146,7 @@ def of_norms() -> Iterator[Item]:
             given += [*inputs, cotangent]
             results += wg.vjp(forward, *inputs)[1](cotangent)
         graph, _ = optimize(Graph([x.node for x in given], [x.node for x in results], since))
-        with patch.object(partials, "LARGE", 1):
+        with patch.object(lowering, "LARGE", 1):
             yield from of_program(Planned(graph))
 
 
@@ -159,7 +187,7 @@ def of_program(program: CudaProgram) -> Iterator[Item]:
         rest = {name: node for name, node in step.buffers.items() if node not in reads}
         given = {name: numbers(node.shape, node.dtype) for name, node in read.items()}
         if any(ERROR_FLAG in launch.arguments for launch in step.launches):
-            given[ERROR_FLAG] = np.zeros(1, np.int32)
+            given |= {ERROR_FLAG: np.zeros(1, np.int32), FAILING_OP: np.zeros(1, np.int64)}
         empty = {name: node.size * node.dtype.itemsize for name, node in rest.items()}
         yield Item(
             ",".join(node.op.name for node in step.writes), LaunchList(step.launches, step.workspace), given, empty
@@ -203,6 +231,13 @@ def of_convolutions(device: DeviceProperties) -> Iterator[Item]:
             given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
             for work in convolution_cuda.candidates(found, "a", "b", "c", device)[:4]:
                 yield Item(f"{node.op.name} {form}", work, given, {"c": node.size * node.dtype.itemsize})
+    for form, dtype in itertools.product(DEPTHWISE, (float32, bfloat16)):
+        for node in map(channels_last, nodes(form, dtype)):
+            found = convolution_cuda.convolution(node)
+            assert found is not None
+            given = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
+            for work in convolution_cuda.candidates(found, "a", "b", "c", device)[:2]:
+                yield Item(f"{node.op.name} {form}", work, given, {"c": node.size * node.dtype.itemsize})
     for form, which, rung in (*BY_ROWS, *LARGER_BY_ROWS):
         node = channels_last(nodes(form, float32)[which])
         found = convolution_cuda.convolution(node, tf32=True)
@@ -234,6 +269,18 @@ def of_attention(device: DeviceProperties) -> Iterator[Item]:
             assert work is not None
             empty = {f"n{x.serial}": x.size * x.dtype.itemsize for x in made}
             yield Item(f"attention {case} {dtype}", work, given, empty)
+
+
+def of_recurrences(device: DeviceProperties) -> Iterator[Item]:
+    """Layers forwards and backwards: one product a step, and two that follow each other."""
+    precisions = ((float32, False), (float32, True), (bfloat16, False), (float16, False), (float64, False))
+    for kind, options in (("GRU", {}), ("LSTM", {"proj_size": 24})):
+        for dtype, tf32 in precisions:
+            for scan in trained(kind, 3, 20, 48, dtype=dtype, **options):
+                work, arrays = work_for(scan, replace(device, tf32=tf32))
+                given = {name: array for name, array in arrays.items() if name.startswith("source")}
+                empty = {name: array.nbytes for name, array in arrays.items() if name not in given}
+                yield Item(f"{kind} {dtype}{' as tf32' if tf32 else ''}", work, given, empty)
 
 
 def of_prebuilt(device: DeviceProperties) -> Iterator[Item]:

@@ -10,13 +10,13 @@ import pytest
 import wengert as wg
 from tests.backends.test_cuda_column_partials import norm_step, norms_step
 from tests.backends.test_cuda_decode import decoded
-from wengert.plan import partials
+from wengert.plan import lowering
 
 
 @pytest.mark.parametrize("dtype", [wg.float32, wg.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", [(2048, 96), (4, 600, 100), (4096, 768), (300, 8192)], ids=str)
 def test_a_norm_and_its_weights(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], dtype: Any) -> None:
-    monkeypatch.setattr(partials, "LARGE", 1)
+    monkeypatch.setattr(lowering, "LARGE", 1)
     (gradient, slots, told), (again, slots_again, _) = (norm_step(shape, dtype, "cuda") for _ in range(2))
     expected, there, _ = norm_step(shape, dtype, "cpu")
     assert "add up columns" in told
@@ -26,7 +26,7 @@ def test_a_norm_and_its_weights(monkeypatch: pytest.MonkeyPatch, shape: tuple[in
 
 
 def test_gradients_of_several_norms_are_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partials, "LARGE", 1)
+    monkeypatch.setattr(lowering, "LARGE", 1)
     (slots, told), (again, _), (expected, _) = (norms_step(6, device) for device in ("cuda", "cuda", "cpu"))
     assert "4 kernels of one text" in told
     for found, same, wanted in zip(slots, again, expected):

@@ -12,9 +12,9 @@ import pytest
 from tests.gpu.harness import prepare, run, this_device
 from tests.kernels.test_gemm import product
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32
-from wengert.kernels.matmul.cuda import Product, Tile, candidates, write
+from wengert.kernels.matmul.cuda import THIN, Product, Tile, candidates, write
 
-SIZES = [(128, 256, 128), (100, 300, 300), (257, 130, 65), (33, 17, 5), (8, 8, 2048), (1, 300, 1)]
+SIZES = [(128, 256, 128), (100, 300, 300), (257, 130, 65), (33, 17, 5), (8, 8, 2048), (1, 300, 1), (3000, 64, 64)]
 
 
 def bound(p: Product, scale: Any) -> Any:
@@ -28,6 +28,8 @@ def bound(p: Product, scale: Any) -> Any:
 def tiles(p: Product, every: bool) -> list[Tile]:
     """Those to be tested: every one, or one of each kind."""
     found = [tile for tile in candidates(p, this_device()) if tile.split <= 4]
+    if p.dtype is float32 and not p.tf32 and (p.columns, p.depth) == (64, 64) and p.left.column == 1:
+        return [*found, THIN]
     if every:
         return [tile for tile in found if tile.split == 1]
     return list({(tile.rung, tile.split > 1): tile for tile in found}.values())

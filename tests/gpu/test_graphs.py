@@ -9,7 +9,7 @@ import numpy as np
 
 import wengert as wg
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.memory import opened
 from wengert.backends.cuda.memset_kernels import MEMSET_KERNEL, MEMSETS_KERNEL
 from wengert.core.dtypes import bfloat16
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.memory import opened
 
 
 @pytest.mark.alone

@@ -17,12 +17,15 @@ order, so that state which moves from call to call (an iterator, an optimizer) c
 
 from __future__ import annotations
 
+import calendar
+import csv
 import keyword
 import locale
 import logging
 import os
 import random
 import re
+import reprlib
 import sys
 import threading
 import warnings
@@ -261,7 +264,9 @@ def _kept() -> Iterator[None]:
     environment, folder, arguments = dict(os.environ), os.getcwd(), list(sys.argv)
     python, numpy = random.getstate(), np.random.get_state()
     level, words, errors = logging.getLogger().level, locale.setlocale(locale.LC_ALL), np.geterr()
-    thread = threading.current_thread().name
+    thread, options = threading.current_thread().name, np.get_printoptions()
+    digits, size, field = sys.get_int_max_str_digits(), np.getbufsize(), csv.field_size_limit()
+    weekday, listed = calendar.firstweekday(), reprlib.aRepr.maxlist
     try:
         yield
     finally:
@@ -274,4 +279,10 @@ def _kept() -> Iterator[None]:
         logging.getLogger().setLevel(level)
         locale.setlocale(locale.LC_ALL, words)
         np.seterr(**errors)
+        np.set_printoptions(**options)
+        sys.set_int_max_str_digits(digits)
+        np.setbufsize(size)
+        csv.field_size_limit(field)
+        calendar.setfirstweekday(weekday)
+        reprlib.aRepr.maxlist = listed
         threading.current_thread().name = thread

@@ -83,7 +83,7 @@ def test_what_is_only_missing_does_not_fail(
     lines, status = _examined(capsys)
     assert status == 0
     assert "mpi4py and mpiexec missing" in lines["MPI"] and "pip install 'wengert[mpi]'" in lines["MPI"]
-    assert lines["NCCL"].startswith("missing") and "not used yet" in lines["NCCL"]
+    assert lines["NCCL"].startswith("missing") and "wengert[nccl]" in lines["NCCL"]
 
 
 def test_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tests.kernels.emulator import KERNELS
+from wengert.kernels.headers import headers
 from wengert.kernels.launch import LaunchList
 
 
@@ -25,7 +25,7 @@ def _pasted(source: str, instead: Mapping[str, str]) -> str:
 
     def text(match: re.Match[str]) -> str:
         name = match[1]
-        header = instead[name] if name in instead else (KERNELS / name).read_text()
+        header = instead[name] if name in instead else headers("cuh")[name].read_text()
         if "#pragma once" not in header:
             return match[0]
         if name in seen:

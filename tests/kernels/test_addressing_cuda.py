@@ -19,6 +19,7 @@ from wengert.ops.addressing import ADD_ALONG, GATHER, PUT_ALONG, SCATTER, SCATTE
 from wengert.ops.core import data
 from wengert.ops.movement import CONCAT
 from wengert.ops.running import CUMSUM
+from wengert.ops.sorting import ARGSORT, TOPK
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler to emulate kernels with")
 
@@ -124,6 +125,61 @@ def test_rows_are_added_in_the_order_of_their_indices(general: bool) -> None:
         for reverse in (False, True):
             emulator.run(work, arrays, reverse)
             np.testing.assert_array_equal(arrays[f"b{node.serial}"], expected, err_msg=name)
+
+
+def permuted(*shape: int) -> Node:
+    return ARGSORT(numbers(*shape), axis=len(shape) - 1, descending=False)
+
+
+IN_PARALLEL: dict[str, Callable[[], Node]] = {
+    "put along a long line": lambda: PUT_ALONG(numbers(500), numbers(300), indices(500, 300), axis=0),
+    "put along lines of few places": lambda: PUT_ALONG(numbers(3, 7), numbers(3, 200), indices(7, 3, 200), axis=1),
+    "put before the last axis": lambda: PUT_ALONG(numbers(40, 3), numbers(90, 3), indices(40, 90, 3), axis=0),
+    "put bytes": lambda: PUT_ALONG(numbers(40, dtype="int8"), numbers(90, dtype="int8"), indices(40, 90), axis=0),
+    "add along a long line": lambda: ADD_ALONG(numbers(500), numbers(900), indices(500, 900), axis=0),
+    "add to few places": lambda: ADD_ALONG(wg.ops.creation.zeros((2, 5)), numbers(2, 900), indices(5, 2, 900), axis=1),
+    "add before the last axis": lambda: ADD_ALONG(numbers(40, 3), numbers(90, 3), indices(40, 90, 3), axis=0),
+    "add halves in parallel": lambda: ADD_ALONG(
+        numbers(40, dtype="float16"), numbers(90, dtype="float16"), indices(40, 90), axis=0
+    ),
+    "add doubles": lambda: ADD_ALONG(
+        numbers(40, dtype="float64"), numbers(90, dtype="float64"), indices(40, 90), axis=0
+    ),
+    "add bytes": lambda: ADD_ALONG(numbers(40, dtype="int8"), numbers(90, dtype="int8"), indices(40, 90), axis=0),
+    "add integers": lambda: ADD_ALONG(numbers(40, dtype="int64"), numbers(90, dtype="int64"), indices(40, 90), axis=0),
+    "add to sorted places": lambda: ADD_ALONG(numbers(3, 100), numbers(3, 100), permuted(3, 100), axis=1),
+    "add to the first places": lambda: ADD_ALONG(
+        wg.ops.creation.zeros((3, 100)), numbers(3, 70), TOPK(numbers(3, 100), k=70, axis=1, descending=True), axis=1
+    ),
+    "scatter and add numbers": lambda: SCATTER_ADD(
+        numbers(2, 30, dtype="int32"), numbers(2, 99, dtype="int32"), indices(30, 99), axis=1
+    ),
+}
+
+
+def test_many_elements_of_few_lines() -> None:
+    nodes = {name: make() for name, make in IN_PARALLEL.items()}
+    for node in nodes.values():
+        for source in node.sources:
+            if source.buffer is None and source.op in (ARGSORT, TOPK):
+                source.buffer = reference(source)
+    works = {name: worked(node) for name, node in nodes.items()}
+    emulator = Emulator([work for work, _ in works.values()])
+    for name, (work, arrays) in works.items():
+        node = nodes[name]
+        tolerance = {"float16": 3e-2, "float64": 1e-12}.get(node.dtype.name, 1e-4)
+        for reverse in (False, True):
+            emulator.run(work, arrays, reverse)
+            found = arrays[f"b{node.serial}"].astype(np.float64)
+            np.testing.assert_allclose(found, reference(node).astype(np.float64), tolerance, tolerance, err_msg=name)
+
+
+def test_more_elements_than_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addressing_cuda, "RANKED", 64)
+    node = SCATTER_ADD(wg.ops.creation.zeros((3, 9)), numbers(3, 150), indices(9, 150), axis=1)
+    work, arrays = worked(node)
+    Emulator([work]).run(work, arrays)
+    np.testing.assert_allclose(arrays[f"b{node.serial}"], reference(node), rtol=1e-5, atol=1e-5)
 
 
 def test_an_index_out_of_range_is_noted() -> None:

@@ -198,6 +198,14 @@ def test_our_kernels_do_what_takes_one_wave_of_large_tiles(batch: int, size: int
     assert not outdoes_libraries(found, RTX_2080)
 
 
+@pytest.mark.parametrize(("length", "dilation", "tf32", "ours"), [(8193, 1, False, True), (8256, 64, True, False)])
+def test_our_kernels_do_lines_in_strict_float32(length: int, dilation: int, tf32: bool, ours: bool) -> None:
+    y, weight = placeholder((16, 8192, 128), float32), placeholder((128, 2, 64), float32)
+    attrs = {"stride": (1,), "padding": ((0, 0),), "dilation": (dilation,), "groups": 1, "sizes": (length,)}
+    found = convolution(CONVOLVE_INPUT_LAST(y, weight, **attrs), tf32)
+    assert found is not None and outdoes_libraries(found, H200) is ours
+
+
 def test_the_depth_of_few_positions_is_shared_by_a_cluster() -> None:
     """Eight blocks take a part of the depth each, the last ones nothing; an epilogue takes what two add up to."""
     node = channels_last(nodes(ONE_IMAGE, bfloat16)[0])

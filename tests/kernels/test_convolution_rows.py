@@ -91,3 +91,19 @@ def test_our_kernels_go_first_where_they_are_faster(
     assert ours is None or (first is not None and first.rung == ours)
     assert not outdoes_libraries(found, replace(H200, arch="80"))
     assert not outdoes_libraries(replace(found, tf32=False), H200)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize(("channels", "outs", "padding", "gap"), [(8, 12, 0, 3), (8, 132, 4, 4)])
+def test_lines_in_float32_by_every_shape_of_tile(channels: int, outs: int, padding: int, gap: int, which: int) -> None:
+    form = (2, channels, outs, 1, (75,), (2,), (1,), ((padding, 0),), (gap,))
+    node = channels_last(nodes(form, float32)[which])
+    found = convolution(node)
+    assert found is not None
+    chosen = {(tile.high, tile.wide): tile for tile in reversed(tiles(found, H200)) if tile is not None}
+    first, second = (np.array(source.buffer) for source in node.sources)
+    for tile in chosen.values():
+        made = emulated(work(found, "a", "b", "c", H200, tile))
+        result = np.full(node.shape, 99, node.dtype)
+        Emulator([made]).run(made, {"a": first, "b": second, "c": result})
+        np.testing.assert_array_equal(result, reference(node))

@@ -10,21 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+import wengert as wg
+from tests.compiler.loop_graphs import loop_graph
 from tests.kernels.test_attention_cuda import CASES, node_of
 from tests.kernels.test_gemm import product
 from tests.kernels.test_prebuilt import FAMILIES
+from tests.kernels.test_recurrent_cuda import trained, work_for
+from tests.runtime.adaptive import oscillator
 from wengert.backends.cuda.compile import cubin
+from wengert.compiler.passes import optimize
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32, uint16
+from wengert.core.graph import Graph
 from wengert.kernels import prebuilt
 from wengert.kernels.attention import cuda as attention_cuda
 from wengert.kernels.convolution import cuda as convolution_cuda
 from wengert.kernels.convolution.cuda import ConvolutionForm, Form
-from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, LaunchList
+from wengert.kernels.launch import H200, RTX_2080, DeviceProperties, LaunchList, has_work, work_of
 from wengert.kernels.matmul.cuda import candidates, write
 from wengert.kernels.pool.cuda import PoolWindows, max_pool, max_pool_back, sum_pool
 from wengert.ops import registry
 from wengert.ops.convolve import CONVOLVE
+from wengert.ops.core import placeholder
 from wengert.ops.op import picks
+from wengert.plan.lowering import picks as picks_of
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="compiling CUDA needs the cuda extra")
 
@@ -32,6 +40,7 @@ STEM = Form(8, 1, 3, 64, (1, 32, 32), (1, 7, 7), (1, 16, 16), (1, 2, 2), (0, 3, 
 FOLDED = Form(8, 1, 12, 64, (1, 112, 112), (1, 4, 4), (1, 112, 112), (1, 1, 1), (0, 2, 2), (1, 1, 1))
 SQUARE = Form(8, 1, 64, 64, (1, 56, 56), (1, 3, 3), (1, 56, 56), (1, 1, 1), (0, 1, 1), (1, 1, 1))
 DEPTHWISE = Form(8, 6, 1, 1, (1, 9, 9), (1, 3, 3), (1, 9, 9), (1, 1, 1), (0, 1, 1), (1, 1, 1))
+SEVERAL = replace(DEPTHWISE, ins=2, outs=3, stride=(1, 2, 1), count=(1, 5, 9))
 
 
 def every_work(device: DeviceProperties) -> Iterator[LaunchList]:
@@ -48,6 +57,10 @@ def every_work(device: DeviceProperties) -> Iterator[LaunchList]:
             p = product((256, 256, 4096), transposed, dtype, tf32=tf32)
             rungs = {(tile.rung, tile.split > 1): tile for tile in reversed(candidates(p, device))}
             yield from (write(p, tile, device) for tile in rungs.values())
+    for form, name in itertools.product((DEPTHWISE, SEVERAL), ("convolve", "convolve_input", "convolve_weight")):
+        for dtype in (float32, bfloat16, float16, float64):
+            c = ConvolutionForm(registry[name], form, dtype, dtype, last=True)
+            yield convolution_cuda.candidates(c, "a", "b", "c", device)[0]
     for form in (STEM, DEPTHWISE):
         for name in ("convolve", "convolve_input", "convolve_weight"):
             for dtype in (float32, bfloat16):
@@ -72,6 +85,32 @@ def every_work(device: DeviceProperties) -> Iterator[LaunchList]:
         yield max_pool(windows, kind, uint16, "x", "values", "places")
     yield max_pool_back(windows, np.dtype(float32), uint16, "g", "places", "to")
     yield sum_pool(windows, np.dtype(float32), "x", "to")
+    for dtype, tf32 in ((float32, False), (float32, True), (bfloat16, False), (float16, False), (float64, False)):
+        for scan in trained("LSTM", 4, 32, 64, dtype=dtype, proj_size=32):
+            yield work_for(scan, replace(device, tf32=tf32))[0]
+    for seed in range(24):
+        yield from _of_loops(loop_graph(seed).graph, device)
+    for dtype, count in ((float32, 1_000_000), (float64, 1000)):
+        yield from _of_loops(_adaptive(dtype, count), device)
+
+
+def _adaptive(dtype: Any, count: int) -> Graph:
+    """Trajectories with adaptive steps, and their gradient."""
+    inputs = [placeholder((count,), dtype) for _ in range(3)]
+    loss = lambda *args: sum((end * end).sum() for end in wg.vmap(oscillator)(*args))
+    found = wg.tree.flatten(wg.value_and_grad(loss, (0, 1, 2))(*map(wg.Tensor, inputs)))[0]
+    return Graph(inputs, [one.node for one in found])
+
+
+def _of_loops(recorded: Graph, device: DeviceProperties) -> Iterator[LaunchList]:
+    """The loops and branches of a graph that are one kernel."""
+    graph, _ = optimize(recorded)
+    chosen = picks_of(graph)
+    for node in graph.nodes:
+        if node.op.kind == "function" and has_work(node):
+            found = work_of(node, lambda one: f"n{one.serial}", device, chosen.get(node, {}))
+            assert found is not None
+            yield found
 
 
 def _attention(case: Any, dtype: Any, device: DeviceProperties) -> Iterator[LaunchList]:

@@ -13,8 +13,22 @@ from tests.kernels.cores import emulated
 from tests.kernels.emulator import Emulator, compiler
 from tests.kernels.headers import pasted
 from wengert.core.dtypes import bfloat16, float16, float32, float64, int32
-from wengert.kernels.launch import H200, RTX_2080, LaunchList
-from wengert.kernels.matmul.cuda import Epilogue, Matrix, Product, Tile, candidates, matmul, write
+from wengert.kernels.launch import H200, RTX_2080, LaunchList, work_of
+from wengert.kernels.matmul.cuda import (
+    THIN,
+    Epilogue,
+    Matrix,
+    Product,
+    Tile,
+    candidates,
+    is_small,
+    matmul,
+    outdoes_libraries,
+    tiles,
+    write,
+)
+from wengert.ops.core import data, placeholder
+from wengert.ops.linalg import MATMUL
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the emulator needs g++")
 
@@ -147,6 +161,33 @@ def test_the_choice_follows_the_work_and_the_device() -> None:
     assert "the depth in" in first(product((256, 256, 65536), (False, True), bfloat16), H200)
 
 
+@needs_compiler
+def test_many_rows_by_a_small_matrix_have_a_tile_of_their_own() -> None:
+    cases = []
+    for transposed, sizes in itertools.product(((False, False), (False, True)), ((300, 64, 64), (131, 36, 40))):
+        p = product(sizes, transposed, float32)
+        cases.append((p, transposed, pasted(write(p, THIN, H200))))
+    emulator = Emulator([work for _, _, work in cases])
+    for p, transposed, work in cases:
+        assert "wg_whole" in work.launches[0].source
+        arrays, exact = values(p, transposed)
+        emulator.run(work, arrays)
+        np.testing.assert_array_equal(arrays["c"].astype(np.float64), exact, err_msg=f"{p}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "tf32", "thin"),
+    [(1 << 17, 64, 64, False, True), (1 << 17, 64, 64, True, False), (4096, 64, 64, False, False),
+     (1 << 17, 66, 64, False, False), (1 << 17, 64, 256, False, False), (1 << 17, 50, 64, False, False)],
+)  # fmt: skip
+def test_thin_products_go_to_our_kernel_first(rows: int, columns: int, depth: int, tf32: bool, thin: bool) -> None:
+    node = MATMUL(placeholder((rows, depth), float32, "cuda:0"), placeholder((depth, columns), float32, "cuda:0"))
+    device = replace(H200, tf32=tf32)
+    assert outdoes_libraries(node, device) is (thin or is_small(node))
+    assert (tiles(node, device)[0] == THIN) is thin
+    assert tiles(node, replace(device, invariant=True))[0] != THIN
+
+
 def test_wgmma_is_left_out_where_the_copy_engine_cannot_go() -> None:
     odd = product((512, 512, 513), (False, True), bfloat16)
     assert all(tile.rung != "wgmma" for tile in candidates(odd, H200))
@@ -154,6 +195,23 @@ def test_wgmma_is_left_out_where_the_copy_engine_cannot_go() -> None:
 
 def test_nothing_to_compute_is_no_work() -> None:
     assert matmul(product((0, 5, 3), (False, False), float32), H200) == []
+
+
+@needs_compiler
+def test_batches_that_broadcast_differently() -> None:
+    """As those of heads that share keys: matrices of one side serve several of the other."""
+    rng = np.random.default_rng(0)
+    for left, right in (((2, 3, 5, 4), (2, 1, 4, 6)), ((1, 3, 5, 4), (2, 1, 4, 6)), ((2, 1, 5, 4), (3, 4, 6))):
+        node = MATMUL(*(data(rng.integers(-4, 5, shape).astype(np.float32)) for shape in (left, right)))
+        named = lambda value, node=node: "c" if value is node else "ab"[node.sources.index(value)]
+        work = work_of(node, named, H200, {})
+        assert work is not None
+        arrays = {name: np.array(source.buffer) for name, source in zip("ab", node.sources)}
+        arrays["c"] = np.zeros(node.shape, np.float32)
+        Emulator([pasted(work)]).run(pasted(work), arrays)
+        np.testing.assert_array_equal(arrays["c"], arrays["a"] @ arrays["b"])
+    three = MATMUL(data(np.zeros((2, 1, 3, 5, 4))), data(np.zeros((1, 2, 1, 4, 6))))
+    assert work_of(three, lambda _: "", H200, {}) is None
 
 
 def test_batches_at_three_levels_are_refused_with_their_steps() -> None:

@@ -14,7 +14,7 @@ import pytest
 import wengert as wg
 from tests.kernels.cuda_graphs import CudaGraph
 from tests.kernels.emulator import compiler as cpp_compiler
-from wengert.backends.cpu.toolchain import KERNELS, compiler
+from wengert.backends.cpu.toolchain import compiler
 from wengert.compiler.passes import optimize
 from wengert.core.dtypes import bfloat16, bool_, float32, float64, int64
 from wengert.core.graph import Graph, now
@@ -26,7 +26,7 @@ from wengert.kernels.ir.intrinsics import COPY, DIVIDE_BY_RECIPROCAL, SHIFTED_ME
 from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Stage, Store, let, literal
 from wengert.kernels.ir.transforms import Fresh, renamed, statements_of, uses, written_out
 from wengert.kernels.launch import H200, RTX_2080, Number
-from wengert.kernels.writer import CUDA, C, expression, functions
+from wengert.kernels.writer import CUDA, HEADER, C, expression, functions
 from wengert.ops import elementwise as e
 from wengert.ops import registry
 from wengert.ops.core import placeholder
@@ -192,7 +192,18 @@ def test_c_of_a_symbolic_extent_runs_at_any_size(make: Callable[[Any], LoopKerne
     assert function.parameters[-1] == "long n" and "i0 < n" in function.named("run")
     head = '#include <math.h>\n#include <stdint.h>\n#include <string.h>\n#include "math.h"\n#define KERNEL void\n'
     (tmp_path / "unit.c").write_text(head + function.named("run"))
-    command = [str(compiler()), "-O1", "-fopenmp", "-shared", "-fPIC", f"-I{KERNELS}", "unit.c", "-o", "unit.so", "-lm"]
+    command = [
+        str(compiler()),
+        "-O1",
+        "-fopenmp",
+        "-shared",
+        "-fPIC",
+        f"-I{HEADER.parent}",
+        "unit.c",
+        "-o",
+        "unit.so",
+        "-lm",
+    ]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     run = ctypes.CDLL(str(tmp_path / "unit.so")).run
     run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]

@@ -299,13 +299,6 @@ def test_every_real_elementwise_op_has_a_c_form() -> None:
     assert len(OPS) > 70
 
 
-def test_complex_numbers_have_no_c_form() -> None:
-    for dtype in COMPLEX:
-        assert c_expression(OPS["exp"], dtype, ["x"]) is None
-        assert c_literal(1j, dtype) is None
-        assert c_cast(dtype, float32, "x") is None
-
-
 # --- casts, literals, halves, random bits ---------------------------------------------------------------------------
 
 

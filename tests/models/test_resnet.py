@@ -31,8 +31,8 @@ def pair(depth, num_classes, stem):
 @pytest.mark.parametrize(
     "stem, size, optimizer",
     [
-        ("imagenet", 64, "SGD"),
         ("cifar", 16, "AdamW"),
+        pytest.param("imagenet", 64, "SGD", marks=pytest.mark.slow),
         pytest.param("imagenet", 64, "AdamW", marks=pytest.mark.slow),
         pytest.param("cifar", 16, "SGD", marks=pytest.mark.slow),
     ],

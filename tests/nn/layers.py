@@ -96,6 +96,12 @@ def with_ignored(high: int, *shape: int, ignore: int = -100) -> Draw:
 CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0, 0.25])
 IMAGE, SIGNAL, VOLUME = (2, 4, 6, 7), (2, 4, 9), (2, 4, 5, 4, 3)
 
+
+def _offsets(rng: np.random.Generator) -> Array:
+    """Where bags of six rows or more begin, one of them empty."""
+    return np.array([0, 2, 2, 5])
+
+
 LINEAR = [
     Layer("Linear", (5, 3), inputs=((4, 5),)),
     Layer("Linear", (5, 3), {"bias": False}, inputs=((2, 4, 5),)),
@@ -105,6 +111,12 @@ LINEAR = [
     Layer("Embedding", (7, 3), inputs=(integers(7, 2, 5),)),
     Layer("Embedding", (7, 3), {"padding_idx": 2}, inputs=(integers(7, 4, 5),)),
     Layer("Embedding", (7, 3), {"padding_idx": -1}, inputs=(integers(7, 4, 5),)),
+    Layer("Embedding", (7, 3), {"max_norm": 0.8}, inputs=(integers(7, 2, 5),)),
+    Layer("Embedding", (7, 3), {"max_norm": 1.0, "norm_type": 1.0, "scale_grad_by_freq": True}, (integers(3, 6),)),
+    *[Layer("EmbeddingBag", (7, 3), {"mode": mode}, (integers(7, 4, 3),)) for mode in ("mean", "sum", "max")],
+    Layer("EmbeddingBag", (7, 3), {"padding_idx": 1, "mode": "max"}, (integers(3, 4, 3),)),
+    Layer("EmbeddingBag", (7, 3), {"max_norm": 0.8, "mode": "sum"}, (integers(7, 6), _offsets, (6,))),
+    Layer("EmbeddingBag", (7, 3), {"include_last_offset": True}, (integers(7, 5), _offsets)),
     Layer("Identity", (), inputs=((2, 3),)),
     Layer("Flatten", (), inputs=((2, 3, 4),)),
     Layer("Flatten", (0, 1), inputs=((2, 3, 4),)),
@@ -151,6 +163,19 @@ POOLING = [
     Layer("AdaptiveAvgPool2d", (1,), inputs=(IMAGE,)),
     Layer("AdaptiveMaxPool1d", (3,), inputs=(SIGNAL,)),
     Layer("AdaptiveMaxPool2d", ((2, 3),), inputs=(IMAGE,)),
+    Layer("AdaptiveMaxPool2d", ((4, 3), True), inputs=(IMAGE,)),
+    Layer("MaxPool3d", (2,), {"ceil_mode": True}, inputs=(VOLUME,)),
+    Layer("MaxPool3d", ((2, 1, 2),), {"stride": 1, "return_indices": True}, inputs=(VOLUME,)),
+    Layer("AvgPool3d", (2,), {"padding": 1, "count_include_pad": False}, inputs=(VOLUME,)),
+    Layer("AvgPool3d", (2,), {"stride": 1, "divisor_override": 3}, inputs=(VOLUME,)),
+    Layer("AdaptiveAvgPool3d", ((2, None, 2),), inputs=(VOLUME,)),
+    Layer("AdaptiveMaxPool3d", ((2, 3, 2),), inputs=(VOLUME,)),
+    Layer("LPPool1d", (2, 3), inputs=(SIGNAL,)),
+    Layer("LPPool2d", (4, 2), {"stride": 1, "ceil_mode": True}, inputs=(IMAGE,)),
+    Layer("LPPool3d", (2, 2), inputs=(VOLUME,)),
+    Layer("MaxUnpool1d", (2,), inputs=((1, 1, 3), lambda rng: np.array([[[1, 2, 5]]]))),
+    Layer("MaxUnpool2d", (2,), inputs=((1, 1, 2, 2), lambda rng: np.array([[[[0, 3], [9, 14]]]]))),
+    Layer("MaxUnpool3d", (2,), inputs=((1, 1, 1, 1, 2), lambda rng: np.array([[[[[6, 3]]]]]))),
 ]
 
 NORMS = [
@@ -200,6 +225,13 @@ SHAPES = [
     Layer("Upsample", ((9, 10),), {"mode": "bilinear", "align_corners": True}, inputs=(IMAGE,)),
     Layer("Upsample", (12,), {"mode": "linear"}, inputs=(SIGNAL,)),
     Layer("Upsample", ((6, 6, 6),), {"mode": "trilinear"}, inputs=(VOLUME,)),
+    Layer("Upsample", (), {"scale_factor": 1.5, "mode": "bicubic", "recompute_scale_factor": True}, (IMAGE,)),
+    Layer("UpsamplingNearest2d", (), {"scale_factor": 2}, inputs=(IMAGE,)),
+    Layer("UpsamplingBilinear2d", ((5, 9),), inputs=(IMAGE,)),
+    Layer("Unfold", ((2, 3),), {"padding": 1, "stride": 2}, inputs=(IMAGE,)),
+    Layer("Fold", ((4, 5), 2), inputs=((2, 8, 12),)),
+    Layer("ChannelShuffle", (2,), inputs=(IMAGE,)),
+    Layer("FeatureAlphaDropout", (), inputs=(IMAGE,), random=True),
     Layer("PixelShuffle", (2,), inputs=(IMAGE,)),
     Layer("PixelUnshuffle", (2,), inputs=((2, 3, 4, 6),)),
     Layer("CosineSimilarity", (), inputs=((4, 5), (4, 5))),
@@ -226,6 +258,12 @@ ACTIVATIONS = [
     Layer("Hardtanh", (-0.5, 2.0), inputs=((3, 4),)),
     Layer("Softplus", (2.0, 3.0), inputs=(between(-4, 4, 3, 8),)),
     Layer("GLU", (0,), inputs=((4, 3),)),
+    Layer("Threshold", (0.1, 2.0), inputs=((3, 4),)),
+    Layer("Hardshrink", (), inputs=((3, 4),)),
+    Layer("Softshrink", (0.2,), inputs=((3, 4),)),
+    Layer("RReLU", (0.1, 0.4), inputs=((3, 4),), random=True),
+    Layer("Softmin", (-1,), inputs=((3, 4),)),
+    Layer("Softmax2d", (), inputs=(IMAGE,)),
     Layer("Softmax", (-1,), inputs=((3, 4),)),
     Layer("Softmax", (1,), inputs=((2, 3, 4),)),
     Layer("LogSoftmax", (0,), inputs=((3, 4),)),
@@ -392,6 +430,13 @@ LOSSES = [
     Layer("CosineEmbeddingLoss", (0.2,), {}, ((5, 3), (5, 3), signs(5))),
     *_in_each_reduction("TripletMarginLoss", {}, ((5, 3), (5, 3), (5, 3))),
     Layer("TripletMarginLoss", (0.5, 3.0, 1e-3, True), {}, ((5, 3), (5, 3), (5, 3))),
+    *_in_each_reduction("SoftMarginLoss", {}, ((3, 4), lambda rng: rng.integers(0, 2, (3, 4)) * 2 - 1)),
+    *_in_each_reduction("MultiLabelMarginLoss", {}, ((3, 4), integers(4, 3, 4, low=-1))),
+    *_in_each_reduction("MultiLabelSoftMarginLoss", {}, ((3, 4), counts(2, 3, 4))),
+    Layer("MultiLabelSoftMarginLoss", (CLASS_WEIGHTS,), {}, ((3, 4), counts(2, 3, 4))),
+    *_in_each_reduction("MultiMarginLoss", {}, ((5, 4), integers(4, 5))),
+    Layer("MultiMarginLoss", (2, 0.5, CLASS_WEIGHTS), {}, ((5, 4), integers(4, 5))),
+    *_in_each_reduction("TripletMarginWithDistanceLoss", {"margin": 0.7, "swap": True}, ((5, 3), (5, 3), (5, 3))),
     *_in_each_reduction("PoissonNLLLoss", {}, ((3, 4), integers(6, 3, 4))),
     Layer("PoissonNLLLoss", (False, True), {}, (between(0.1, 3, 3, 4), counts(6, 3, 4))),
     *_in_each_reduction("GaussianNLLLoss", {}, ((3, 4), (3, 4), between(0.1, 2, 3, 4))),
@@ -437,13 +482,21 @@ def made(layer: Layer, library: Any, dtype: str) -> Any:
         )
 
 
+_LAZY = ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm")
 WITHOUT_COUNTERPART = {
     "Module": "tests/nn/test_module.py",
     "ModuleDict": "tests/nn/test_module.py",
     "ModuleList": "tests/nn/test_module.py",
     "Parameter": "tests/nn/test_module.py",
+    "ParameterDict": "tests/nn/test_module_as_torchs.py",
     "ParameterList": "tests/nn/test_module.py",
     "Sequential": "tests/nn/test_module.py",
+    **dict.fromkeys((f"Lazy{kind}{rank}d" for kind in _LAZY for rank in (1, 2, 3)), "tests/nn/test_lazy.py"),
+    "LazyLinear": "tests/nn/test_lazy.py",
+    "AdaptiveLogSoftmaxWithLoss": "tests/nn/test_adaptive_softmax.py",
+    "CTCLoss": "tests/nn/test_ctc.py",
+    "FractionalMaxPool2d": "tests/ops/cases_images.py",
+    "FractionalMaxPool3d": "tests/ops/cases_images.py",
     "RotaryEmbedding": "tests/nn/test_layers.py",
     "PackedSequence": "tests/nn/test_sequences.py",
 }

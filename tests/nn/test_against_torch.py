@@ -265,11 +265,7 @@ def test_gains_are_torchs(nonlinearity: str, param: float | None) -> None:
 
 LEFT_OUT = {
     "": {"size_average", "reduce"},  # retired in torch
-    "AdaptiveMaxPool1d": {"return_indices"},
-    "AdaptiveMaxPool2d": {"return_indices"},
-    "Embedding": {"max_norm", "norm_type", "scale_grad_by_freq", "sparse", "_weight", "_freeze"},
     "Hardtanh": {"min_value", "max_value"},  # retired in torch
-    "Upsample": {"recompute_scale_factor"},
 }
 """Arguments of torch's layers that ours do not take."""
 

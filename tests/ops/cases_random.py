@@ -27,6 +27,11 @@ def pinned(name: str, parameter: str, **others: Any) -> list[Case]:
     ]
 
 
+def chosen(logits: Any, tau: float, hard: bool, axis: int) -> Any:
+    """A 1 for the largest along an axis: noise is nothing beside scores that are so far apart."""
+    return (logits == logits.max(axis, keepdims=True)).astype(np.float64)
+
+
 def dropped(name: str, *inputs: np.ndarray) -> list[Case]:
     return [
         case
@@ -57,4 +62,9 @@ CASES: list[Case] = [
     *dropped("dropout1d", SIGNALS, SIGNALS[0]),
     *dropped("dropout2d", IMAGES, IMAGES[0]),
     *dropped("dropout3d", VOLUMES, VOLUMES[0]),
+    *dropped("feature_alpha_dropout", VOLUMES, SIGNALS, X),
+    *[
+        Case("gumbel_softmax", (x * 1e4, 1.0, hard, axis), numpy=chosen, second_order=False)
+        for x, hard, axis in ((X, True, -1), (X, False, 0), (ROW, True, 0), (IMAGES, False, 1), (EMPTY.T, True, 0))
+    ],
 ]

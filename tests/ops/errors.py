@@ -118,6 +118,11 @@ def _matrices() -> Iterator[Failing]:
     yield Failing("cholesky", wg.linalg.cholesky, regular, [(_INDEFINITE,), (-_REGULAR,)])
     yield Failing("svd", lambda a: wg.linalg.svd(a)[1], regular, [(_NANS,)])
     yield Failing("pinv", wg.linalg.pinv, regular, [(_NANS,)])
+    yield Failing("eigvals", lambda a: wg.real(wg.linalg.eig(a)[0]), regular, [(_NANS,)])
+    packed = wg.linalg.lu_factor(wg.tensor(_REGULAR))[0]
+    yield Failing(
+        "lu_solve", lambda i: wg.linalg.lu_solve((packed, i), right), (_i(1, 1),), [(_i(0, 2),), (_i(-1, 1),)]
+    )
 
 
 def _loops() -> Iterator[Failing]:
@@ -138,7 +143,18 @@ NEVER_FAIL = {
 }  # fmt: skip
 """Ops that run by their references and so might fail, of which no values are known that do."""
 
-OF_FUNCTIONS = {"checkpoint", "cond", "while_loop", "custom_vjp", "custom_jvp", "scan", "while_gradient"}
+OF_FUNCTIONS = {
+    "checkpoint",
+    "cond",
+    "while_loop",
+    "custom_vjp",
+    "custom_jvp",
+    "scan",
+    "while_gradient",
+    "implicit",
+    "solved",
+    "converged",
+}
 """Ops that fail where the functions do that they were given."""
 
 

@@ -20,7 +20,7 @@ import wengert as wg
 from tests.ops.case import Case
 from wengert.core import tree
 
-NAMESPACES = ("linalg", "fft")
+NAMESPACES = ("linalg", "fft", "special", "windows")
 LANES = 3
 
 
@@ -38,7 +38,7 @@ def identifier(case: Case) -> str:
 
 
 def public_functions() -> dict[str, Callable[..., Any]]:
-    """What users call, by dotted name: the functions of the package, of linalg and of fft."""
+    """What users call, by dotted name: the functions of the package, of linalg, fft and special."""
     from wengert.api import functions
 
     found = {name: getattr(functions, name) for name in functions.__all__}

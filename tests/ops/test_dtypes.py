@@ -70,11 +70,21 @@ def test_python_numbers_are_weak() -> None:
     assert (one("float32") * 1j).dtype is wg.complex64 and (one("complex64") * 0.5).dtype is wg.complex64
 
 
-def test_numpy_scalars_and_arrays_are_strong() -> None:
-    assert (one("float32") * np.float64(2)).dtype is wg.float64
-    assert (one("float32") ** np.float64(2)).dtype is wg.float64
-    assert (one("float32") + np.ones(2)).dtype is wg.float64
-    assert (one("int8") + np.int64(1)).dtype is wg.int64
+def test_numpy_scalars_are_weak_and_arrays_are_strong() -> None:
+    """As numbers are in Python and in PyTorch: `x / np.sqrt(64)` keeps the dtype of `x`."""
+    for dtype in FLOATING:
+        for number in (np.float16(2), np.float32(2), np.float64(2), np.int64(2), np.bool_(True)):
+            assert (one(dtype) * number).dtype is dtype and (number - one(dtype)).dtype is dtype
+            assert wg.maximum(one(dtype), number).dtype is dtype and wg.add(number, one(dtype)).dtype is dtype
+            assert wg.where(one(dtype) > 0, number, one(dtype)).dtype is dtype and (one(dtype) ** number).dtype is dtype
+        assert wg.clip(one(dtype), np.float64(0), np.int64(1)).dtype is dtype
+    assert (one("int8") + np.int64(1)).dtype is wg.int8 and (one("int8") + np.float64(1)).dtype is wg.float32
+    assert (one("float32") + np.complex128(1j)).dtype is wg.complex64
+    assert (one("float32") + np.ones(2)).dtype is wg.float64 and (one("float32") * np.array(2.0)).dtype is wg.float64
+    assert wg.asarray(np.float64(2)).dtype is wg.float64 and wg.add(np.float64(2), np.float32(1)).dtype is wg.float64
+    assert (one("float64") * np.float64(0.1)).tolist() == (one("float64") * 0.1).tolist()
+    with pytest.raises(TypeError, match="does not fit into"):
+        one("uint8") + np.int64(300)
 
 
 def test_a_number_that_does_not_fit_raises() -> None:

@@ -32,12 +32,15 @@ FUNCTIONS = "runs functions: what is inside them is cut, not the op"
 VALUES = "a value from nowhere: where it comes from, it is placed"
 WITHOUT: dict[str, str] = {
     **dict.fromkeys(
-        ("checkpoint", "cond", "custom_jvp", "custom_vjp", "scan", "while_gradient", "while_loop"), FUNCTIONS
+        ("checkpoint", "cond", "custom_jvp", "custom_vjp", "implicit", "scan", "while_gradient", "while_loop"),
+        FUNCTIONS,
     ),
-    "stopped": "it is what it is given",
+    **dict.fromkeys(("solved", "stopped", "converged"), "it is what it is given"),
     **dict.fromkeys(("data", "placeholder"), VALUES),
     "literal": "one number",
     "rank": "one number",
+    "bincount": "every bin is a sum over all elements",
+    "flat_nonzero": "how many there are depends on all elements",
     **dict.fromkeys(("microbatch", "settled"), "marks of the compiler, cut as any op element by element"),
     "iota": "an element is its place in the whole: it is made whole and cut",
     "cuda_kernel": "a kernel of the user's own, of which nothing is known",

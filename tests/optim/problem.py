@@ -54,6 +54,15 @@ CASES: list[tuple[str, dict[str, Any]]] = [  # by name and options: what torch h
     ("Adadelta", {}),
     ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1}),
     ("Adadelta", {"maximize": True}),
+    ("Rprop", {}),
+    ("Rprop", {"lr": 0.05, "etas": (0.4, 1.5), "step_sizes": (1e-4, 0.2)}),
+    ("Rprop", {"lr": 0.001, "maximize": True}),
+    ("ASGD", {}),
+    ("ASGD", {"lr": 0.02, "lambd": 0.01, "alpha": 0.6, "t0": 10, "weight_decay": 0.1}),
+    ("ASGD", {"lr": 0.001, "t0": 1, "maximize": True}),
+    ("Adafactor", {}),
+    ("Adafactor", {"lr": 0.1, "beta2_decay": -0.5, "eps": (1e-6, 1e-2), "d": 1.5, "weight_decay": 0.1}),
+    ("Adafactor", {"lr": 0.02, "maximize": True}),
 ]
 ONE_EACH = [case for i, case in enumerate(CASES) if case[0] not in {name for name, _ in CASES[:i]}]
 

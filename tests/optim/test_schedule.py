@@ -12,11 +12,33 @@ import pytest
 import wengert as wg
 
 STEPS = 60
+
+
+def swa_module(schedules: Any) -> Any:
+    """Where SWALR is: beside the other schedules here, in a module of its own in torch."""
+    if schedules is wg.optim:
+        return schedules
+    import torch
+
+    return torch.optim.swa_utils
+
+
 Make = Callable[[Any, Any], Any]  # from a library's module of schedules and an optimizer
 
 SCHEDULES: dict[str, Make] = {
     "LambdaLR": lambda m, o: m.LambdaLR(o, lambda epoch: 0.95**epoch),
     "LambdaLR, one a group": lambda m, o: m.LambdaLR(o, [lambda epoch: 1 / (epoch + 1), lambda epoch: 0.9**epoch]),
+    "MultiplicativeLR": lambda m, o: m.MultiplicativeLR(o, lambda epoch: 0.9 + 0.01 * (epoch % 3)),
+    "MultiplicativeLR, one a group": lambda m, o: m.MultiplicativeLR(o, [lambda epoch: 0.95, lambda epoch: 0.9]),
+    "CyclicLR": lambda m, o: m.CyclicLR(o, 0.01, 0.1, step_size_up=7),
+    "CyclicLR, halved": lambda m, o: m.CyclicLR(
+        o, [0.01, 0.02], [0.1, 0.3], 5, 9, mode="triangular2", base_momentum=0.7, max_momentum=0.95
+    ),
+    "CyclicLR, falling": lambda m, o: m.CyclicLR(o, 0.01, 0.1, 8, mode="exp_range", gamma=0.97, cycle_momentum=False),
+    "CyclicLR, by a function": lambda m, o: m.CyclicLR(o, 0.01, 0.1, 8, scale_fn=lambda x: 1 / x, scale_mode="cycle"),
+    "SWALR": lambda m, o: swa_module(m).SWALR(o, swa_lr=0.05),
+    "SWALR, linear": lambda m, o: swa_module(m).SWALR(o, [0.5, 0.01], anneal_epochs=20, anneal_strategy="linear"),
+    "SWALR, at once": lambda m, o: swa_module(m).SWALR(o, swa_lr=0.05, anneal_epochs=0),
     "StepLR": lambda m, o: m.StepLR(o, 7),
     "StepLR, gamma": lambda m, o: m.StepLR(o, step_size=10, gamma=0.7),
     "MultiStepLR": lambda m, o: m.MultiStepLR(o, [5, 20, 20, 41], gamma=0.5),
@@ -190,12 +212,12 @@ def test_a_chain_within_a_sequence_starts_when_its_turn_comes() -> None:
 
 def test_a_schedule_assigns_slots_and_changes_no_recorded_step() -> None:
     optimizer = wengert_optimizer(momentum=0.9)
-    slot = optimizer.param_groups[0]["lr"]
+    slot = optimizer.param_groups[0].live()["lr"]
     scheduler = wg.optim.OneCycleLR(optimizer, 0.5, STEPS)
     version = wg.config.version
     for _ in range(10):
         scheduler.step()
-    assert optimizer.param_groups[0]["lr"] is slot
+    assert optimizer.param_groups[0].live()["lr"] is slot
     assert wg.config.version == version
 
 

@@ -57,7 +57,7 @@ def command(report: Path, max_examples: int, only: str) -> list[str]:
         "--disable-warnings",
     ]
     words += [f"--junitxml={report}", f"--max-examples={max_examples}", "--disable-deadline", "--derandomize"]
-    words += ["-p", "no:cacheprovider", "-p", "pytest_jsonreport.plugin"]
+    words += ["-p", "no:cacheprovider"]
     return words + (["-k", only] if only else [])
 
 

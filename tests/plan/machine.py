@@ -33,6 +33,9 @@ class ToyCodegen:
     def inlines(self, node: Node) -> bool:
         return False
 
+    def expands(self, node: Node) -> bool:
+        return False
+
     def reads(self, node: Node) -> Sequence[Node]:
         return node.sources
 

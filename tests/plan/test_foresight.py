@@ -114,7 +114,7 @@ def test_steps_may_start_and_wait() -> None:
     graph, steps, result = collective()
     plan = laid_out(graph, steps, result)
     assert plan.waits[2] == ()  # computed meanwhile
-    assert 1 in plan.waits[3] and 3 in plan.waits[4]
+    assert plan.waits[3] == () and 1 in plan.waits[4]  # who reads the sum waits for the call that makes it
     gradient, summed = steps[0].writes[0], steps[1].writes[0]
     assert plan.lives[gradient].last == 3 and plan.lives[summed].first == 1  # in flight from the start to the wait
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from tests.runtime.invariant_cases import CASES, Case
 from wengert.core.dtypes import bfloat16, float32
 from wengert.kernels.ir.loops import Accumulate
 from wengert.kernels.ir.transforms import statements_of
-from wengert.kernels.launch import H200, RTX_2080, DeviceProperties
+from wengert.kernels.launch import EXACT, H200, RTX_2080, DeviceProperties
 from wengert.plan.plan import Plan, Step
 from wengert.runtime.memory.elsewhere import plan_elsewhere
 
@@ -95,3 +95,43 @@ def test_without_the_setting_it_does_depend() -> None:
     wg.config.invariant = False
     few, many = (way(forward(CASES["wide linear"], batch), batch) for batch in (FEW, MANY))
     assert [one[:3] for one in few] != [one[:3] for one in many]
+
+
+def test_kernels_are_compiled_without_contraction() -> None:
+    """In the plan itself, so that what is compiled is what is launched; results in the place of operands, too."""
+    x = np.zeros((64, 64), np.float32)
+    made = plan(lambda x, y: (x @ y, wg.exp(x) * y + 1, wg.softmax(x)), (x, x))
+    texts = [launch.source for step in made.steps for launch in step.launches]
+    assert texts and all(text.startswith(EXACT) for text in texts)
+    wg.config.invariant = False
+    assert not any(launch.source.startswith(EXACT) for step in plan(wg.exp, (x,)).steps for launch in step.launches)
+
+
+def orders(plan: Plan) -> set[str]:
+    """How the reductions of a plan are shared among threads, without how many rows or columns there are."""
+    whys = [launch.why for step in plan.steps for launch in step.launches]
+    own = [why for why in whys if "threads a row" in why or "columns of" in why]
+    return {re.sub(r"^\d+ |, \d+ KB of it in shared memory", "", why) for why in own}
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16])
+@pytest.mark.parametrize("properties", [H200, RTX_2080])
+@pytest.mark.parametrize("length", [10, 256, 768, 3000, 50257])
+def test_what_else_a_kernel_computes_does_not_show(length: int, properties: DeviceProperties, dtype: Any) -> None:
+    """Two parts of a batch may be in one kernel here, and in two on two ranks."""
+
+    def norm(x: Any) -> Any:
+        wide = x.to(dtype).to(float32)
+        wide = wide - wide.mean(-1, keepdims=True)
+        return (wide / wg.sqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)).to(dtype)
+
+    def sums(x: Any) -> Any:
+        return (x.to(dtype) * 2).sum(0), (x.to(dtype).to(float32) + 1).sum(0)
+
+    x = np.zeros((64, length), np.float32)
+    for alone, both in (
+        (norm, lambda x, y: norm(x) + norm(y) * norm(x)),
+        (sums, lambda x, y: (*sums(x), *sums(x * y))),
+    ):
+        one, two = orders(plan(alone, (x,), properties)), orders(plan(both, (x, x), properties))
+        assert one and sorted(one) == sorted(two)

@@ -6,8 +6,7 @@ compiled without optimisation (`-O0`), which takes a sixth of the time; one of `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -15,10 +14,10 @@ import numpy as np
 
 import wengert as wg
 from tests.compiler import fuzz
+from tests.compiler.flags import compiler_flags
 from tests.compiler.wide_graphs import differs
 from tests.programs.builder import Program, random_program
 from tests.programs.noise import ROUNDOFF
-from wengert.backends.cpu import toolchain
 from wengert.core.dtypes import INEXACT, real_of
 from wengert.runtime.dynamic import realize
 from wengert.runtime.dynamic.tiers import run_compiled, structures
@@ -67,16 +66,6 @@ def _totals(programs: dict[int, Program], optimised: bool) -> Totals:
     gradients = sum(bool(p.sources) for p in made)
     tangents, second = sum(p.forward for p in made), sum(p.second for p in made)
     return Totals(len(made), lines, nodes, gradients, tangents, second, len(made) if optimised else 0)
-
-
-@contextmanager
-def compiler_flags(optimised: bool) -> Iterator[None]:
-    """Compile as users do, or without optimisation."""
-    flags = toolchain.FLAGS if optimised else [*toolchain.FLAGS, "-O0"]
-    toolchain._fingerprint.cache_clear()
-    with patch.object(toolchain, "FLAGS", flags):
-        yield
-    toolchain._fingerprint.cache_clear()
 
 
 def _static(programs: dict[int, Program]) -> dict[int, tuple[str, str]]:

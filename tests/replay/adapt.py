@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -22,18 +21,20 @@ from tests.backends.emulated import IdleDriver
 from wengert.backends.cpu import program as cpu
 from wengert.backends.cpu import toolchain
 from wengert.backends.cpu.device import HostDevice
-from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda import blas, dnn, dnn_attention, fft, solver
 from wengert.backends.cuda.device import CudaDevice
 from wengert.core import devices
 from wengert.core.graph import Graph
-from wengert.kernels.launch import ERROR_FLAG, H200, Launch
+from wengert.kernels import headers as kernel_headers
+from wengert.kernels.launch import ERROR_FLAG, FAILING_OP, H200, Launch
 from wengert.ops import random
 from wengert.ops.core import to_device
+from wengert.plan import plan
+from wengert.plan.libraries import PartList
 from wengert.runtime import program as building
 from wengert.runtime.static import compile as static
 
 DEVICE = "cuda:0"
-HEADERS = toolchain.KERNELS
 LONG = 0.015  # seconds: from here on a compile time is worth measuring twice
 
 
@@ -83,9 +84,9 @@ class VirtualDriver(IdleDriver):
     def clear(self, pointer: int, size: int) -> None:
         """All memory is zeros already."""
 
-    def took_error(self) -> bool:
+    def took_error(self) -> int:
         """No kernel runs."""
-        return False
+        return 0
 
     def encode(self, described: Any, address: int) -> bytes:
         """A tensor map has 128 bytes."""
@@ -99,6 +100,28 @@ class LibraryCall:
 
     def __init__(self, name: str, workspace: int) -> None:
         self.name, self.workspace = name, workspace
+
+
+class Recipe:
+    """A recipe of a library that is always there: one call, never made."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def parts(self, node: Any, named: Any, results: Any, factors: Any = None) -> PartList:
+        """The call, on all operands and results."""
+        made = [*results.values()] if isinstance(node.dtype, tuple) else [node]
+        operands = tuple(dict.fromkeys(map(named, (*node.sources, *made))))
+        return PartList((plan.LibraryCall(LibraryCall(self.name, 0), operands),), {})
+
+
+def _transforms(node: Any, device: int) -> list[Recipe]:
+    return [Recipe("cuFFT")] if node.size and fft.stages(node) is not None else []
+
+
+def _matrices(node: Any, device: int) -> list[Recipe]:
+    fits = node.sources[0].dtype in solver.DTYPES and node.sources[0].size and node.sources[-1].size
+    return [Recipe("cuSOLVER")] if fits else []
 
 
 class _NoLibrary:
@@ -123,6 +146,9 @@ def without_toolchains(libraries: bool = False) -> Iterator[None]:
             enter(module, "library", lambda: None)
             found = [LibraryCall(name, 1 << 20)] if libraries else []
             enter(module, "candidates", lambda shape, device, found=found: found)
+        for module, recipes in ((fft, _transforms), (solver, _matrices)):
+            enter(module, "library", lambda: None)
+            enter(module, "recipes", recipes if libraries else lambda node, device: [])
         settings = {name: getattr(wg.config, name) for name in ("tier", "tf32")}
         wg.config.tier = "interpret"  # so that set-up computes by the references, or by kernels that do nothing
         try:
@@ -225,7 +251,7 @@ def _arguments(program: Any, number: int) -> Iterator[str]:
 
     def place(name: str) -> str:
         node = step.buffers.get(name)
-        if name == ERROR_FLAG:
+        if name in (ERROR_FLAG, FAILING_OP):
             return "error flag"
         if node in program.slots:
             return f"slot {program.slots[node]}"
@@ -259,5 +285,5 @@ def _counts(program: Any) -> dict[str, int]:
 
 def headers() -> dict[str, str]:
     """The hand-written headers that generated texts include by name."""
-    found: list[Path] = sorted([*HEADERS.rglob("*.h"), *HEADERS.rglob("*.cuh")], key=lambda path: path.name)
-    return {path.name: path.read_text() for path in found}
+    found = {**kernel_headers.headers("h"), **kernel_headers.headers("cuh")}
+    return {name: found[name].read_text() for name in sorted(found)}

@@ -38,7 +38,7 @@ class Case(NamedTuple):
 def corpus() -> list[Case]:
     """All cases, in a fixed order. A name that comes twice gets a number."""
     found: dict[str, Case] = {}
-    for case in (*_rows(), *_trainings(), *_random_graphs(), *_ops()):
+    for case in (*_rows(), *_trainings(), *_random_graphs(), *ops()):
         name, count = case.name, 1
         while name in found:
             count += 1
@@ -130,7 +130,7 @@ def _random_graph(make: Callable[[int], Any], seed: int, kind: str) -> Recorded:
 # --- ops ------------------------------------------------------------------------------------------------------------
 
 
-def _ops() -> Iterator[Case]:
+def ops() -> Iterator[Case]:
     """Every sample of the registry's suite: the result, and where it is differentiable the gradient.
 
     In float32, and on the GPU in bfloat16 too, for which tensor cores have kernels of their own.

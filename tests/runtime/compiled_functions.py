@@ -22,6 +22,21 @@ unnamed = wg.compile(lambda x: x * 4)
 partly = wg.compile(functools.partial(plain))
 
 
+def cubed(x):
+    return (x**3).sum()
+
+
+@wg.grad
+def slope(x):
+    return (x**2).sum()
+
+
+@wg.compile
+@wg.grad
+def both(x):
+    return (x**2).sum()
+
+
 class Scale:
     def __init__(self, factor):
         self.factor = factor
@@ -32,6 +47,10 @@ class Scale:
 
     def plain(self, x):
         return x * self.factor
+
+    @functools.partial(wg.grad, argnums=1)
+    def slope(self, x):
+        return x.sum() * self.factor
 
 
 class Gone:

@@ -31,7 +31,9 @@ from wengert.runtime.certificate.probes import PROBES
 from wengert.runtime.certificate.values import all_of, special, tried
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler to build kernels with")
-ON_GPU = {("attention_layout", ""), ("layout", ""), ("align", "")}  # passes that change nothing on the CPU
+ON_GPU = {
+    (name, "") for name in ("attention_layout", "layout", "join_matmul", "align", "contiguous_collectives")
+}  # they leave the CPU's alone
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +86,16 @@ def test_what_a_rule_claims_is_found(rule: tuple[str, str]) -> None:
 @pytest.mark.parametrize("rule", sorted(ON_GPU), ids=": ".join)
 def test_what_a_pass_for_gpus_claims_is_found(rule: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, IdleDriver(), "cuda:0")
-    found = proofs.prove(rule, Target("cuda:0", H200))
+    found = proofs.prove(rule, Target("cuda:0", H200, overlaps=True))
     assert found.problem is None and found.cases
+
+
+def test_sums_over_ranks_keep_their_bits_in_invariant_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, IdleDriver(), "cuda:0")
+    target = Target("cuda:0", H200, overlaps=True)
+    rule = ("contiguous_collectives", "")
+    found, plain = proofs.prove(rule, target.with_invariance(True)), proofs.prove(rule, target)
+    assert found.problem is None and found.cases > plain.cases
 
 
 @pytest.mark.parametrize("stage", ["fuse", "schedule", "donate", "parallel_regions", "liveness", "arena"])
@@ -179,7 +189,7 @@ def certificate_with(fault: Fault) -> Certificate:
     outputs = fault.probe(*map(wg.Tensor, inputs))
     outputs = [out.node for out in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
     graph = Graph(inputs, outputs, since)
-    return certificate_of(compiled_plan(graph, HOST_TARGET, CCodegen, fault.pairs, check=False))
+    return certificate_of(compiled_plan(graph, fault.target, CCodegen, fault.pairs, check=False))
 
 
 RULES = (

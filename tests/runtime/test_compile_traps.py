@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import random
 import sys
 import threading
 import types
@@ -214,23 +215,25 @@ def test_an_iterator_from_outside_is_an_error_that_names_the_line():
     assert next(hidden) == 1
 
 
-def test_what_no_guard_can_see_is_an_error_that_names_the_line(longest_number):
-    fast = wg.compile(lambda x: wg.exp(x) * sys.get_int_max_str_digits())
+def test_what_no_guard_can_see_is_an_error_that_names_the_line(unknown_setting):
+    fast = wg.compile(lambda x: wg.exp(x) * sys.get_coroutine_origin_tracking_depth())
     for i in (1001, 1002):
-        sys.set_int_max_str_digits(i)
+        sys.set_coroutine_origin_tracking_depth(i)
         np.testing.assert_allclose(fast(ONE).item(), np.e * i, rtol=1e-6)
-    sys.set_int_max_str_digits(1003)
+    sys.set_coroutine_origin_tracking_depth(1003)
     for _ in range(2):
-        with pytest.raises(RecordingError, match=r"three different graphs(.|\n)*1003(.|\n)*get_int_max_str_digits"):
+        with pytest.raises(
+            RecordingError, match=r"three different graphs(.|\n)*1003(.|\n)*get_coroutine_origin_tracking_depth"
+        ):
             fast(ONE)
 
 
 @pytest.fixture
-def longest_number():
+def unknown_setting():
     """A setting of Python's that Wengert knows nothing of, given back afterwards."""
-    before = sys.get_int_max_str_digits()
+    before = sys.get_coroutine_origin_tracking_depth()
     yield
-    sys.set_int_max_str_digits(before)
+    sys.set_coroutine_origin_tracking_depth(before)
 
 
 def test_the_shape_of_an_argument_inside_a_transform_is_not_from_outside():
@@ -290,11 +293,11 @@ def test_what_a_container_that_is_given_back_holds_is_watched(kept):
     assert fast(ONE)[1] == kept and len(kept) == 2
 
 
-def test_a_difference_that_settles_is_adopted(longest_number):
-    fast = wg.compile(lambda x: x * sys.get_int_max_str_digits())
-    sys.set_int_max_str_digits(1001)
+def test_a_difference_that_settles_is_adopted(unknown_setting):
+    fast = wg.compile(lambda x: x * sys.get_coroutine_origin_tracking_depth())
+    sys.set_coroutine_origin_tracking_depth(1001)
     results = [fast(ONE).item()]
-    sys.set_int_max_str_digits(1005)
+    sys.set_coroutine_origin_tracking_depth(1005)
     results += [fast(ONE).item() for _ in range(5)]
     assert results == [1001.0] + [1005.0] * 5
     assert "gave another graph" in fast.why()[-1]
@@ -617,3 +620,16 @@ def test_two_threads_that_record_over_the_same_tensors():
     for thread in threads:
         thread.join()
     assert not wrong and not failures
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.001, 1.0])
+def test_a_branch_on_a_random_number_raises_whichever_side_was_taken(probability):
+    """Otherwise a rare side would never be taken again, or always."""
+
+    class Dropped(wg.nn.Module):
+        def forward(self, x):
+            return x if random.random() < probability else x * 2
+
+    for function in (wg.nn.Sequential(Dropped()), lambda x: x if np.random.rand() < probability else x * 2):
+        with pytest.raises(RecordingError, match=r"depends on more than its arguments(.|\n)*< probability"):
+            wg.compile(function)(wg.ones(2))

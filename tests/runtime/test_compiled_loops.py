@@ -99,6 +99,31 @@ def test_a_trajectory_and_its_derivatives(n: int, form: str) -> None:
     check(lambda *a: wg.jvp(energy, a, a)[1], *args)
 
 
+def populations(rates: wg.Tensor, start: wg.Tensor, steps: int) -> wg.Tensor:
+    """Predators and prey, by Runge and Kutta's method: each step's state."""
+
+    def change(y: Any) -> Any:
+        return wg.stack([rates[0] * y[0] - rates[1] * y[0] * y[1], rates[3] * y[0] * y[1] - rates[2] * y[1]])
+
+    def step(y: Any, _: Any) -> Any:
+        a = change(y)
+        b = change(y + 0.025 * a)
+        c = change(y + 0.025 * b)
+        d = change(y + 0.05 * c)
+        y = y + 0.05 / 6 * (a + 2 * b + 2 * c + d)
+        return y, y
+
+    return wg.scan(step, start, length=steps)[1]
+
+
+@pytest.mark.parametrize("steps", [1, 200, 1000])
+def test_a_carry_has_one_value(steps: int) -> None:
+    """gcc kept a carry twice, in a vector and alone, rounded in different ways: after 200 steps they were 28 apart."""
+    rates, start = wg.tensor([1.3, 0.9, 2.8, 1.1]), wg.tensor([1.0, 1.0])
+    check(lambda p: populations(p, start, steps), rates, tolerance=1e-3)
+    check(wg.grad(lambda p: wg.mean(populations(p, start, steps) ** 2)), rates, tolerance=1e-2)
+
+
 def test_second_derivatives() -> None:
     check(wg.hessian(energy, 0), *[tensor(1) + shift for shift in (1.0, 1.0, 20.0)], tolerance=1e-8)
 
@@ -190,7 +215,7 @@ def test_dtypes(dtype: str, shape: tuple[int, ...]) -> None:
 
     a = wg.tensor(RNG.integers(0, 3, size=shape)).astype(getattr(wg, dtype))
     found = check(lambda a: wg.scan(step, a, length=4), a, tolerance=2e-2 if "float16" in dtype else 1e-6)
-    assert (found == [HOST]) == (dtype == "complex64")  # which has no C
+    assert found != [HOST]
 
 
 def test_lanes_share_what_does_not_differ() -> None:

@@ -123,6 +123,9 @@ def test_floats_in_containers_and_beside_tensors() -> None:
 @pytest.mark.parametrize("value", [True, False, 3, 2**53 + 1, -(2**62), np.float64(0.1), np.float32(0.1), np.int64(7)])
 def test_other_numbers_are_what_they_are_uncompiled(value: Any) -> None:
     functions = [lambda k: w64 * k, lambda k: i64 * k, lambda k: w32.astype(wg.float64) - k]
+    if isinstance(value, np.generic):
+        functions += [lambda k: w32 / k, lambda k: w32 * (k * 2 + 1), lambda k: wg.maximum(w32, -k)]
+        functions += [lambda k: w64 * (k / 3), lambda k: w32 * (0.5 - k), lambda k: w64 * (k * k), wg.asarray]
     for function in functions:
         _check(wg.compile(function)(value), function(value))
 

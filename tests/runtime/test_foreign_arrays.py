@@ -94,7 +94,14 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", KINDS, ids=lambda dtype: dtype.name)
+EVERYDAY = ("bool", "int32", "uint8", "float16", "float64", "complex64")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [dtype if dtype.name in EVERYDAY else pytest.param(dtype, marks=pytest.mark.slow) for dtype in KINDS],
+    ids=lambda dtype: dtype.name,
+)
 def test_the_numbers_of_an_array_count_wherever_it_enters(dtype: Any) -> None:
     for layout, array, value in _arrays(dtype):
         for way, run in WAYS.items():

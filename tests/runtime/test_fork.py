@@ -37,6 +37,13 @@ def in_child(function):
     os.waitpid(child, 0)
     return content
 
+def agree(found, expected, exactly):
+    # with fewer threads NumPy's BLAS may add in another order
+    if exactly:
+        return found == expected
+    a, b = (np.frombuffer(content, np.float32) for content in (found, expected))
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-4)
+
 def threads_of_process():
     return len(os.listdir("/proc/self/task"))
 
@@ -132,9 +139,13 @@ def run(text):
     assert process.returncode == 0 and out.endswith("good\n"), out
 
 
+BY_NUMPY = ("matmul", "dynamic training")  # products that are not compiled
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_child_computes_what_its_parent_computes(case):
-    run(CASES[case] + "\nfound = in_child(compute)\nassert found and found == compute()\nprint('good')\n")
+    check = f"assert found and agree(found, compute(), {case not in BY_NUMPY})"
+    run(f"{CASES[case]}\nfound = in_child(compute)\n{check}\nprint('good')\n")
 
 
 def test_a_child_starts_no_threads_and_neither_does_its_child():

@@ -43,6 +43,11 @@ LONG = {
         endless = wg.compile(lambda x: wg.while_loop(lambda x: x.sum() > -1, lambda x: x + 1, x))
         interrupted(lambda: endless(x).numpy())
     """,
+    "lanes that do not end": """
+        endless = wg.vmap(lambda x: wg.while_loop(lambda x: x > -1, lambda x: wg.sin(x) + 2, x))
+        many = wg.compile(lambda x: (endless(x), wg.grad(lambda x: endless(x).sum())(x)))
+        interrupted(lambda: [part.numpy() for part in many(wg.ones((3000,)))])
+    """,
     "a compiled scan": """
         many = wg.compile(lambda x: wg.scan(lambda c, _: (c + 1, c), x, wg.zeros(10**7))[0])
         interrupted(lambda: [many(x).numpy() for _ in range(10**6)])

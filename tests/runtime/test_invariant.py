@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,18 @@ def require_the_same(function: Any, case: Case) -> Any:
     return expected
 
 
-@pytest.mark.parametrize("name", CASES)
+# Of these three everyday runs have the results alone, and of the others the gradients alone.
+LONG = ("resnet block", "conv", "grouped conv")
+
+
+def everyday(names: Iterable[str], left_out: Collection[str]) -> list[Any]:
+    """The names as parameters, of which those left out are slow."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in left_out else name for name in names]
+
+
+@pytest.mark.parametrize(
+    "name", everyday(CASES, {name for name, case in CASES.items() if case.floats}.difference(LONG))
+)
 def test_an_examples_results_do_not_depend_on_its_batch(name: str) -> None:
     case = CASES[name]
     function = case.make()
@@ -66,7 +77,7 @@ def test_an_examples_results_do_not_depend_on_its_batch(name: str) -> None:
     np.testing.assert_array_equal(dynamic, compiled)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.floats])
+@pytest.mark.parametrize("name", everyday([name for name, case in CASES.items() if case.floats], LONG))
 def test_an_examples_gradients_do_not_depend_on_its_batch(name: str) -> None:
     case = CASES[name]
     function = case.make()
@@ -204,7 +215,7 @@ def test_two_backward_passes_accumulate_what_one_gives() -> None:
     [((100, 7), (0,)), ((100, 7), (1,)), ((5, 6, 7, 8), (0, 2, 3)), ((40, 3, 50), (0, 2)), ((3, 400, 130), (0, 1))]
     + [((33,), (0,)), ((1,), (0,)), ((300_000,), (0,)), ((4, 1, 5), (1,)), ((2, 3, 4, 5, 6), (1, 3))],
 )
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_c_and_numpy_have_the_same_order(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     x = np.random.default_rng(5).normal(size=shape).astype(dtype)
     x.flat[0] = -0.0
@@ -317,7 +328,7 @@ print(found.hexdigest())
 """
 
 
-@pytest.mark.parametrize("setting", ["default", "invariant"])
+@pytest.mark.parametrize("setting", [pytest.param("default", marks=pytest.mark.slow), "invariant"])
 def test_neither_the_number_of_threads_nor_the_run_shows(setting: str) -> None:
     """Training in processes of their own, on one thread, on two, on two again and on three."""
     command = [sys.executable, "-c", TRAINING, setting]
@@ -362,7 +373,9 @@ def _has_fma() -> bool:
 
 
 @pytest.mark.skipif(not _has_fma(), reason="compares what is built for AVX2 with what is built for this processor")
-@pytest.mark.parametrize("name", ["mlp", "gpt block", "resnet block", "cross-entropy"])
+@pytest.mark.parametrize(
+    "name", everyday(["mlp", "gpt block", "resnet block", "cross-entropy"], ("mlp", "resnet block"))
+)
 def test_the_width_of_vectors_does_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     function = case.make()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import multiprocessing
 import pickle
 import types
@@ -104,10 +105,63 @@ def test_a_model_that_holds_compiled_functions_is_copied():
     assert other.step(X).tolist() == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize(
+    ("made", "of"),
+    [
+        (wg.grad(np.sum), [1.0, 1.0, 1.0]),
+        (wg.grad(wg.sum), [1.0, 1.0, 1.0]),
+        (wg.grad(functions.cubed), [0.0, 3.0, 12.0]),
+        (wg.grad(functools.partial(functions.cubed)), [0.0, 3.0, 12.0]),
+        (wg.vmap(wg.grad(np.sin)), np.cos(np.arange(3.0)).tolist()),
+        (wg.jacobian(wg.grad(functions.cubed), mode="forward"), np.diag([0.0, 6.0, 12.0]).tolist()),
+        (wg.checkpoint(functions.plain), [0.0, 3.0, 6.0]),
+        (wg.compile(wg.grad(np.sum)), [1.0, 1.0, 1.0]),
+        (wg.compile(wg.sin), np.sin(np.arange(3.0)).tolist()),
+        (wg.compile(wg.grad(functions.cubed), cache=5), [0.0, 3.0, 12.0]),
+        (wg.autodiff.numeric.grad(functions.cubed, method="complex"), [0.0, 3.0, 12.0]),
+        (functions.Scale(2.0).slope, [2.0, 2.0, 2.0]),
+    ],
+)
+def test_what_transforms_give_goes_by_the_function(made, of):
+    assert sent(made)(X).numpy() == pytest.approx(np.array(of))
+    assert copy.deepcopy(made)(X).numpy() == pytest.approx(np.array(of))
+
+
+def test_what_transforms_give_keeps_its_options():
+    value, (by_x, by_y) = sent(wg.value_and_grad(np.vecdot, argnums=(0, 1)))(X, X)
+    assert (value.item(), by_x.tolist(), by_y.tolist()) == (5.0, X.tolist(), X.tolist())
+    assert sent(wg.vmap(wg.add, in_axes=(0, None)))(X, 1.0).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_decorated_transform_is_itself():
+    assert sent(functions.slope) is functions.slope and sent(functions.both) is functions.both
+    assert sent(functions.Scale.slope) is functions.Scale.slope
+    again = sent(wg.compile(functions.slope))
+    assert again._function is functions.slope and again(X).tolist() == [0.0, 2.0, 4.0]
+    assert sent(wg.grad(functions.slope.__wrapped__))(X).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_a_transform_of_a_function_that_nobody_can_find_says_why():
+    with pytest.raises(ArgumentError, match=r"<grad of .*<lambda>> cannot be pickled: a lambda has no name"):
+        pickle.dumps(wg.grad(lambda x: x))
+    with pytest.raises(ArgumentError, match="lambda"):
+        pickle.dumps(wg.compile(wg.vmap(lambda x: x)))
+
+
+@pytest.mark.parametrize("place", [wg, wg.linalg, wg.fft, wg.random, wg.nn])
+def test_public_functions_are_found_by_their_names(place):
+    for name in dir(place):
+        value = getattr(place, name)
+        if isinstance(value, types.FunctionType) and not name.startswith("_"):
+            assert sent(value) is value, name
+
+
 def test_another_process_calls_it():
+    sent_there = [functions.doubled, functions.tripled, wg.grad(functions.cubed), wg.exp]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        arrays = pool.map(in_other_process, [functions.doubled, functions.tripled])
-    assert [list(array) for array in arrays] == [[0.0, 2.0, 4.0], [0.0, 3.0, 6.0]]
+        arrays = pool.map(in_other_process, sent_there)
+    assert [list(array) for array in arrays[:3]] == [[0.0, 2.0, 4.0], [0.0, 3.0, 6.0], [0.0, 3.0, 12.0]]
+    assert list(arrays[3]) == pytest.approx(np.exp(np.arange(3.0)))
 
 
 def in_other_process(compiled):

@@ -13,7 +13,8 @@ import wengert as wg
 from wengert.core.graph import NO_ATTRS, RELEASED, Node, now
 from wengert.core.ownership import ownership
 from wengert.ops.core import DATA
-from wengert.runtime.static.fast_path import KEPT, ResultPool, tensors_like
+from wengert.runtime.static.fast_path import KEPT, ResultPool
+from wengert.tensor import tensors_like
 
 F32 = np.dtype("float32")
 

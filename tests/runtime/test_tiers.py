@@ -191,3 +191,11 @@ def test_ops_with_several_results_are_compiled(function, monkeypatch):
     np.testing.assert_allclose(y.detach().numpy(), expected[0], rtol=1e-6)
     wg.sum(y).backward()
     np.testing.assert_allclose(x.grad.numpy(), expected[1], rtol=1e-5, atol=1e-6)
+
+
+def test_slices_alone_are_no_program():
+    wg.config.tier = "auto"
+    x = wg.tensor([1.0, 2.0, 3.0, 4.0]) * 2
+    assert x.tolist() == [2.0, 4.0, 6.0, 8.0]
+    seen = len(tiers.structures)
+    assert x[1:3].tolist() == [4.0, 6.0] and len(tiers.structures) == seen

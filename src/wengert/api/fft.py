@@ -6,6 +6,7 @@ Real values of float32 or less give complex64, float64 gives complex128. All hav
 from __future__ import annotations
 
 from wengert.api.lift import lift
+from wengert.core.pickled_names import name_by_place
 from wengert.ops import fft as _fft
 
 fft = lift(_fft.fft)
@@ -27,4 +28,6 @@ rfft2 = lift(_fft.rfft2)
 rfftfreq = lift(_fft.rfftfreq)
 rfftn = lift(_fft.rfftn)
 
-__all__ = sorted(_name for _name in globals() if not _name.startswith("_") and _name not in ("annotations", "lift"))
+name_by_place(globals())
+_OTHERS = ("annotations", "lift", "name_by_place")
+__all__ = sorted(_name for _name in globals() if not _name.startswith("_") and _name not in _OTHERS)

@@ -1,8 +1,11 @@
 """`save` and `load`: nested containers of tensors in one safetensors file, with no code in it.
 
+The suffixes `.pt` and `.pth` ask for PyTorch's format instead, which `torch_format` reads and writes; nothing in such a
+file is run. Models in several files with an index are read by `indexed_files`.
+
 A file holds the tensors by their path ("layers.0.weight"), so that other programs can read it, and in its metadata the
 structure as JSON and checksums of it and of each tensor. It is written beside its place and moved there when it is
-complete: a crash leaves the old file as it was. Pickle is neither written nor read. How arrays lie in a file is the
+complete: a crash leaves the old file as it was. How arrays lie in a file is the
 neighbour `safetensors_format`'s concern, what a folder that several ranks wrote holds is `sharded_files`'s.
 """
 
@@ -18,10 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.api import safetensors_format, sharded_files
+from wengert.api import safetensors_format, sharded_files, torch_format
 from wengert.api.creation import tensor
+from wengert.api.indexed_files import ModelFiles, parts_of
 from wengert.api.safetensors_format import Arrays, bytes_of
 from wengert.core import communication
+from wengert.core.devices import HOST
 from wengert.core.dtypes import complex128
 from wengert.core.errors import ArgumentError, DTypeError, FileError
 from wengert.tensor import Tensor
@@ -29,6 +34,7 @@ from wengert.tensor import Tensor
 VERSION = 1
 DEEPEST = 100  # containers in one another; far from what Python's stack and JSON readers can take
 _LONGEST_DECIMAL = 2000  # bits of an integer that any setting of Python lets be written in decimal
+TORCH_SUFFIXES = (".pt", ".pth")
 _OUR_METADATA = ("structure", "checksums", "checksum")
 
 
@@ -51,7 +57,8 @@ def path_of(path: Any, caller: str) -> Path:
 def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Write a nested container (dicts, lists, tuples) of tensors, arrays, numbers, strings and None to a file.
 
-    A tensor that stands in several places is stored once, and is one tensor again after `load`.
+    A tensor that stands in several places is stored once, and is one tensor again after `load`. A path that ends in
+    `.pt` or `.pth` gets PyTorch's format, which `torch.load` reads; any other safetensors.
 
     >>> import tempfile, wengert as wg
     >>> path = tempfile.mkdtemp() + "/model.safetensors"
@@ -61,8 +68,26 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     """
     file = path_of(path, "save")
     structure, values = described(tree)
+    if file.suffix in TORCH_SUFFIXES:
+        with communication.during("saving"):
+            torch_format.write(file, _plain(tree), describe=_described_for_torch)
+        return
     arrays = {name: storable(_on_host(found.value), found.path) for name, found in values.items()}
     write_described(file, arrays, json.dumps(structure))
+
+
+def _plain(tree: Any) -> Any:
+    """A tree in dicts, lists and tuples of Python's own classes."""
+    if isinstance(tree, dict):
+        return {key: _plain(item) for key, item in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(_plain, tree))
+    return tree
+
+
+def _described_for_torch(value: Any) -> torch_format.TensorInStorage | None:
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    return torch_format.described(tensor(value, copy=False) if is_array else value)
 
 
 class NamedValue(NamedTuple):
@@ -191,23 +216,75 @@ def _checksum_of_description(structure: str, checksums: str) -> str:
 # --- loading --------------------------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], map_location: torch_format.MapLocation = None) -> Any:
     """What `save` wrote to a file. A safetensors file of another program is a dict of its tensors by name.
 
-    Of a folder that `wg.distributed.save_checkpoint` wrote, on any number of ranks, it gives the whole tensors.
+    Of a folder that `wg.distributed.save_checkpoint` wrote, on any number of ranks, it gives the whole tensors. Of a
+    folder of Hugging Face, or of a `*.index.json` in it, it gives the tensors of all files by name.
+
+    PyTorch's files (`.pt`, `.pth`) are read too, with nothing in them run: tensors, dicts, lists, numbers and text
+    come back, and whatever else a file has is refused by its name. Tensors that share memory there do so here.
+
+    Tensors are on the host, or where `map_location` says: a device, a dict of devices, or a function of a storage and
+    its device, as PyTorch's.
 
     float8 and float4 tensors of other programs are read as float16 (F8_E8M0 as float32), which holds all their values.
     """
     file = path_of(path, "load")
     if sharded_files.is_checkpoint(file):
         manifest, wholes = sharded_files.read_whole(file)
-        return rebuilt(manifest.structure, wholes, file)
+        return _moved(rebuilt(manifest.structure, wholes, file), map_location)
+    parts = parts_of(file)
+    if parts is not None:
+        return _joined_parts(parts, map_location)
+    if _is_of_torch(file):
+        maker = torch_format.TensorMaker(map_location is not None)
+        return torch_format.read(file, make=maker.tensor, make_parameter=maker.parameter, map_location=map_location)
     arrays, metadata = safetensors_format.read(file)
     if sharded_files.SHARD in metadata:
         raise FileError(f"load: {str(file)!r} is the part of one rank; load the folder that it is in")
     if metadata.get("format") != "wengert" and not any(name in metadata for name in _OUR_METADATA):
-        return {name: tensor(array, copy=False) for name, array in arrays.items()}
-    return _restored(file, metadata, arrays)
+        return _moved({name: tensor(array, copy=False) for name, array in arrays.items()}, map_location)
+    return _moved(_restored(file, metadata, arrays), map_location)
+
+
+def _is_of_torch(path: Path) -> bool:
+    if path.suffix == ".npz" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return torch_format.is_torch_file(file.read(32))
+
+
+def _joined_parts(parts: ModelFiles, map_location: Any) -> Any:
+    """The tensors of all files of an index, in its order."""
+    if parts.names is None:
+        return load(parts.source, map_location)
+    found: dict[str, Any] = {}
+    for file, names in parts.files.items():
+        content = load(file, map_location)
+        missing = [name for name in names if not isinstance(content, dict) or name not in content]
+        if missing:
+            raise FileError(f"load: {str(file)!r} has no {missing[0]!r}, which {parts.source.name!r} says it has")
+        found |= {name: content[name] for name in names}
+    return {name: found[name] for name in parts.names}
+
+
+def _moved(tree: Any, map_location: Any) -> Any:
+    """A tree with its tensors, which are on the host, where a `map_location` says."""
+    device = torch_format.host_moves_to(map_location)
+    return tree if device == HOST else _on(tree, device, {})
+
+
+def _on(tree: Any, device: str, made: dict[int, Tensor]) -> Any:
+    if isinstance(tree, Tensor):
+        if id(tree) not in made:
+            made[id(tree)] = tensor(tree, device=device)
+        return made[id(tree)]
+    if isinstance(tree, dict):
+        return {key: _on(item, device, made) for key, item in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_on(item, device, made) for item in tree)
+    return tree
 
 
 def _restored(path: Path, metadata: dict[str, str], arrays: Arrays) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wengert.api import creation, functions
+from wengert.api.numpy_meanings import MEANINGS
 from wengert.core import devices
 from wengert.core.conversion import require_array, require_number
 from wengert.core.devices import CUDA, HOST, is_host
@@ -35,11 +36,14 @@ NUMPY_NAMES = {
     "bitwise_not": "bitwise_invert",
     "concatenate": "concat",
     "conjugate": "conj",
+    "degrees": "rad2deg",
+    "fabs": "abs",
     "float_power": "pow",
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "mod": "remainder",
     "power": "pow",
+    "radians": "deg2rad",
     "right_shift": "bitwise_right_shift",
     "rint": "round",
     "true_divide": "divide",
@@ -49,7 +53,6 @@ NUMPY_NAMES = {
 # What has another meaning under the same name here, and what to write instead.
 OTHER_MEANINGS = {
     "pad": "wg.pad takes the padding in PyTorch's order, from the last axis on",
-    "split": "wg.split takes the parts' sizes; np.split(t, n) is wg.chunk(t, n)",
 }
 
 _PAGE_LOCKED = 3  # DLPack's number for memory of the host that a GPU reads: NumPy reads it, too
@@ -58,34 +61,10 @@ _PAGE_LOCKED = 3  # DLPack's number for memory of the host that a GPU reads: Num
 QUESTIONS = {"allclose", "array_equal", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"}
 
 
-def _transpose(x: Tensor, axes: Any = None) -> Tensor:
-    return functions.permute_dims(x, tuple(reversed(range(x.ndim))) if axes is None else axes)
-
-
-def _norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """np.linalg.norm: of a matrix or of vectors, as the arguments have it."""
-    from wengert.api import linalg
-
-    of_matrix = ord is not None and (x.ndim == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2)
-    if not of_matrix:
-        return linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
-    rest = x if axis is None else functions.moveaxis(x, axis, (-2, -1))
-    result = linalg.matrix_norm(rest, keepdims=keepdims, ord=ord)
-    return functions.moveaxis(result, (-2, -1), axis) if keepdims and axis is not None else result
-
-
-def _array(obj: Any, dtype: Any = None, **options: Any) -> Tensor:
-    """np.array([t, u], like=t): NumPy asks here only where `like` says so."""
-    return creation.asarray(obj, dtype=dtype)
-
-
-ADAPTED = {"transpose": _transpose, "norm": _norm, "array": _array, "asarray": _array, "asanyarray": _array}
-
-
 def _function(name: str) -> Any:
     if name in OTHER_MEANINGS:
         raise DTypeError(f"np.{name} of a tensor: {OTHER_MEANINGS[name]}")
-    return ADAPTED.get(name) or getattr(functions, NUMPY_NAMES.get(name, name), None)
+    return MEANINGS.get(name) or getattr(functions, NUMPY_NAMES.get(name, name), None)
 
 
 def _missing(name: str) -> DTypeError:

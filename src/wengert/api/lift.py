@@ -10,12 +10,14 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, ParamSpec, TypeVar
 
+import numpy as np
+
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, recorded_as, recording
 from wengert.ops.core import Argument, as_node
 from wengert.ops.op import Precision, at_precision
 from wengert.ops.recorders import Binary, Unary
-from wengert.tensor import Tensor, unwrap, wrap
+from wengert.tensor import Tensor, family_of, other_families, unwrap, wrap
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,11 +37,12 @@ def lift(function: Callable[P, Any], precision: WholePrecision = None) -> Callab
 
     @functools.wraps(function)
     def lifted(*args: Any, **kwargs: Any) -> Any:
+        family = family_of((*args, *kwargs.values())) if other_families else Tensor
         if kwargs:
             kwargs = {key: unwrap(value) for key, value in kwargs.items()}
             if not TORCH_NAMES.keys().isdisjoint(kwargs):
                 kwargs = _spelled_here(function, kwargs)
-        return wrap(compute(*[unwrap(arg) for arg in args], **kwargs))
+        return wrap(compute(*[unwrap(arg) for arg in args], **kwargs), family)
 
     return lifted
 
@@ -70,7 +73,9 @@ def lift_unary(op: Unary) -> Callable[[Any], Tensor]:
     record = op.record
 
     def lifted(x: Any, /) -> Tensor:
-        return Tensor(record(x.node if type(x) is Tensor else _operand(x)))
+        if type(x) is Tensor:
+            return Tensor(record(x.node))
+        return family_of((x,))(record(_operand(x)))
 
     return _named(lifted, op)
 
@@ -83,7 +88,7 @@ def lift_binary(op: Binary) -> Callable[[Any, Any], Tensor]:
     def lifted(x1: Any, x2: Any, /) -> Tensor:
         a = x1.node if type(x1) is Tensor else Argument(x1) if type(x1) is float else _operand(x1)
         b = x2.node if type(x2) is Tensor else Argument(x2) if type(x2) is float else _operand(x2)
-        return Tensor(record(a, b))
+        return (family_of((x1, x2)) if other_families else Tensor)(record(a, b))
 
     return _named(lifted, op)
 
@@ -93,7 +98,7 @@ def _operand(x: Any) -> Any:
         raise DTypeError(
             f"expected a tensor, an array or a number, not a {type(x).__name__}: make it one with wg.tensor"
         )
-    if isinstance(x, (int, float, complex)):
+    if isinstance(x, (int, float, complex, np.generic)):
         return x
     return x.weak if isinstance(x, Tensor) and x.weak is not None else as_node(x)
 

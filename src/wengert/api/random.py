@@ -7,7 +7,7 @@ and which `manual_seed` seeds.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,22 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+
+class OtherNumbers(Protocol):
+    """Another library's random numbers: the nodes that it gives in the place of these functions' own."""
+
+    def uniform(self, shape: Shape, low: Any, high: Any, dtype: Any, generator: Any) -> Node: ...
+    def normal(self, shape: Shape, mean: Any, std: Any, dtype: Any, generator: Any) -> Node: ...
+    def truncated_normal(
+        self, shape: Shape, mean: Any, std: Any, low: float, high: float, dtype: Any, generator: Any
+    ) -> Node: ...
+    def bernoulli(self, shape: Shape, p: Any, generator: Any) -> Node: ...
+    def exponential(self, shape: Shape, dtype: Any, generator: Any) -> Node: ...
+
+
+stream: OtherNumbers | None = None
+"""Where layers' initial values and dropout come from instead, if from elsewhere (`wengert torch --torch-random`)."""
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
@@ -123,7 +139,11 @@ def uniform(
     low, high = _parameters(low, high)
     if isinstance(low, (int, float)) and isinstance(high, (int, float)) and not 0 <= high - low < math.inf:
         raise ArgumentError(f"uniform: low is {float(low)} and high is {float(high)}; high cannot be below low")
-    source, kind = _source(generator), _result_dtype("uniform", dtype, low, high)
+    kind = _result_dtype("uniform", dtype, low, high)
+    if stream is not None:
+        sizes = _result_shape("uniform", shape, low, high)
+        return _made(stream.uniform(sizes, low, high, kind, generator), device, low, high)
+    source = _source(generator)
     bits = source.bits(_result_shape("uniform", shape, low, high), _width(kind))
     return _made(ops.uniform(bits, low, high, kind), device, low, high)
 
@@ -145,8 +165,10 @@ def normal(
     """
     mean, std = _parameters(mean, std)
     _require_not_negative("normal", "std", std)
-    source, kind = _source(generator), _result_dtype("normal", dtype, mean, std)
-    sizes = _result_shape("normal", shape, mean, std)
+    kind, sizes = _result_dtype("normal", dtype, mean, std), _result_shape("normal", shape, mean, std)
+    if stream is not None:
+        return _made(stream.normal(sizes, mean, std, kind, generator), device, mean, std)
+    source = _source(generator)
     bits = source.bits(((math.prod(sizes) + 1) // 2, 2), _width(kind))
     return _made(ops.located(ops.standard_normal(bits, sizes), mean, std, kind), device, mean, std)
 
@@ -173,8 +195,10 @@ def truncated_normal(
     mean, std = _parameters(mean, std)
     _require_not_negative("truncated_normal", "std", std)
     _require_mass_between(low, high)
-    source, kind = _source(generator), _result_dtype("truncated_normal", dtype, mean, std)
-    bits = source.bits(_result_shape("truncated_normal", shape, mean, std), 64)
+    kind, sizes = _result_dtype("truncated_normal", dtype, mean, std), _result_shape("normal", shape, mean, std)
+    if stream is not None:
+        return _made(stream.truncated_normal(sizes, mean, std, low, high, kind, generator), device, mean, std)
+    bits = _source(generator).bits(sizes, 64)
     z = ops.standard_truncated_normal(bits, float(low), float(high))
     wide = cast(z, default_float if kind in HALF else kind)
     return _made(ops.located(wide, mean, std, kind), device, mean, std)
@@ -206,9 +230,11 @@ def bernoulli(
     (p,) = _parameters(p)
     if isinstance(p, (int, float)) and not 0 <= p <= 1:
         raise ArgumentError(f"bernoulli: p is {float(p)}; a probability is between 0 and 1")
-    source = _source(generator)
-    width = _width(_result_dtype("bernoulli", None, p))
-    drawn = ops.bernoulli(source.bits(_result_shape("bernoulli", shape, p), width), p)
+    sizes, width = _result_shape("bernoulli", shape, p), _width(_result_dtype("bernoulli", None, p))
+    if stream is not None:
+        drawn = stream.bernoulli(sizes, p, generator)
+    else:
+        drawn = ops.bernoulli(_source(generator).bits(sizes, width), p)
     return _made(cast(drawn, as_dtype(dtype)), device, p)
 
 
@@ -320,8 +346,10 @@ def exponential(
     """Exponentially distributed numbers with mean `scale` (one over the rate), by which they are differentiable."""
     (scale,) = _parameters(scale)
     _require_not_negative("exponential", "scale", scale)
-    source, kind = _source(generator), _result_dtype("exponential", dtype, scale)
-    bits = source.bits(_result_shape("exponential", shape, scale), _width(kind))
+    kind, sizes = _result_dtype("exponential", dtype, scale), _result_shape("exponential", shape, scale)
+    if stream is not None:
+        return _made(ops.located(stream.exponential(sizes, kind, generator), 0.0, scale, kind), device, scale)
+    bits = _source(generator).bits(sizes, _width(kind))
     return _made(ops.located(ops.standard_exponential(bits), 0.0, scale, kind), device, scale)
 
 

@@ -15,6 +15,8 @@ import math
 import os
 import stat
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -60,16 +62,23 @@ def bytes_of(array: np.ndarray[Any, Any]) -> Any:
 
 def write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
     """Write to a temporary file in the same folder, make sure it is on the disk, and move it to its place."""
+    aligned = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    with move_into_place(path) as file:
+        file.write(_header(aligned, metadata))
+        for array in aligned.values():
+            file.write(bytes_of(array))
+
+
+@contextmanager
+def move_into_place(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file to write to, which is on the disk and at this path when all went well, and else is gone."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}")
     if path.is_dir():
         raise IsADirectoryError(f"save: {str(path)!r} is a folder")
-    aligned = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     try:
         with locked_new_file(path) as (temporary, file):
-            file.write(_header(aligned, metadata))
-            for array in aligned.values():
-                file.write(bytes_of(array))
+            yield file
             file.flush()
             os.fsync(file.fileno())
             if os.name != "posix":
@@ -199,10 +208,9 @@ def _refuse_other_formats(path: Path, start: bytes) -> None:
     if path.suffix == ".npz" or start.startswith(b"\x93NUMPY"):
         raise FileError(f"load: {str(path)!r} is a NumPy file; read it with np.load and pass the arrays to wg.tensor")
     if start.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
-        name = path.with_suffix(".safetensors").name
         raise FileError(
-            f"load: {str(path)!r} is a PyTorch file or a pickle, which may run any code when it is read. Where PyTorch "
-            f"is, convert it: safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), {name!r})"
+            f"load: {str(path)!r} is a PyTorch file or a pickle, and no safetensors file. wg.load reads the tensors of "
+            "PyTorch's files; a pickle of anything else may run any code when it is read, and is not"
         )
 
 

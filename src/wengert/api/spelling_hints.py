@@ -5,130 +5,14 @@ Asked of a Tensor (`x.unsqueeze(0)`) or of a module (`wg.cat`, `wg.nn.functional
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+import dis
+import importlib.machinery
+import sys
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
+from wengert.api.spellings import MODULE_SPELLINGS, TENSOR_SPELLINGS
 from wengert.tensor import Tensor
-
-TENSOR_SPELLINGS = {
-    "add": "x + y",
-    "addmm": "b + x @ y",
-    "add_": "x += y",
-    "at": "x[i] = value",
-    "block_until_ready": "wg.synchronize()",
-    "bmm": "x @ y",
-    "clamp": "x.clip(min, max)",
-    "contiguous": "nothing: values have no strides here",
-    "copy_": "x.assign(y)",
-    "cpu": 'x.to("cpu")',
-    "cuda": 'x.to("cuda")',
-    "data": "x.detach()",
-    "dim": "x.ndim",
-    "div": "x / y",
-    "div_": "x /= y",
-    "dot": "x @ y",
-    "double": "x.to(wg.float64)",
-    "element_size": "x.dtype.itemsize",
-    "expand": "wg.broadcast_to(x, shape)",
-    "expand_as": "wg.broadcast_to(x, y.shape)",
-    "fill": "x.assign(wg.full_like(x, value))",
-    "fill_": "x.assign(wg.full_like(x, value))",
-    "float": "x.to(wg.float32)",
-    "grad_fn": "x.node, the op that gave it",
-    "half": "x.to(wg.float16)",
-    "int": "x.to(wg.int32)",
-    "is_cuda": "x.device",
-    "bool": "x.to(wg.bool)",
-    "long": "x.to(wg.int64)",
-    "mm": "x @ y",
-    "mul": "x * y",
-    "mul_": "x *= y",
-    "ndimension": "x.ndim",
-    "numel": "x.size",
-    "permute": "x.permute_dims(axes)",
-    "ravel": "x.flatten()",
-    "rsqrt": "1 / x.sqrt()",
-    "stride": "nothing: values have no strides here",
-    "strides": "nothing: values have no strides here",
-    "sub": "x - y",
-    "sub_": "x -= y",
-    "t": "x.T",
-    "tobytes": "x.numpy().tobytes()",
-    "transpose": "x.swapaxes(a, b), or x.permute_dims(axes), x.T, x.mT",
-    "type": "x.to(dtype)",
-    "type_as": "x.to(y.dtype)",
-    "unbind": "x.unstack(axis)",
-    "unsqueeze": "x.expand_dims(axis)",
-    "view": "x.reshape(shape): there are no views here, and reshape costs nothing",
-    "zero_": "x.assign(wg.zeros_like(x))",
-}
-MODULE_SPELLINGS = {
-    "Generator": "wg.random.Generator",
-    "Variable": "wg.tensor(x, requires_grad=True)",
-    "absolute": "wg.abs",
-    "arccos": "wg.acos",
-    "arccosh": "wg.acosh",
-    "arcsin": "wg.asin",
-    "arcsinh": "wg.asinh",
-    "arctan": "wg.atan",
-    "arctan2": "wg.atan2",
-    "arctanh": "wg.atanh",
-    "array": "wg.tensor",
-    "array_equal": "np.array_equal(x, y), which takes tensors",
-    "as_tensor": "wg.asarray",
-    "average": "wg.mean",
-    "bmm": "wg.matmul",
-    "cat": "wg.concat",
-    "clamp": "wg.clip",
-    "concatenate": "wg.concat",
-    "conjugate": "wg.conj",
-    "copy": "x.clone()",
-    "data.TensorDataset": "wg.data.ArrayDataset",
-    "dot": "x @ y",
-    "from_numpy": "wg.tensor(array, copy=False)",
-    "gradient": "wg.grad(f)(x), or wg.diff(x) for differences of neighbours",
-    "identity": "wg.eye",
-    "inference_mode": "wg.no_grad",
-    "invert": "wg.bitwise_invert",
-    "is_tensor": "isinstance(x, wg.Tensor)",
-    "jacfwd": "wg.jacobian",
-    "jacrev": "wg.jacobian",
-    "jit": "wg.compile",
-    "linalg.eig": "wg.linalg.eigh, for symmetric matrices",
-    "linalg.lstsq": "wg.linalg.pinv(a) @ b",
-    "linalg.norm": "wg.linalg.vector_norm or wg.linalg.matrix_norm",
-    "linalg.solve_triangular": "wg.linalg.triangular_solve",
-    "mm": "wg.matmul",
-    "mod": "wg.remainder",
-    "mul": "wg.multiply",
-    "numel": "x.size",
-    "div": "wg.divide",
-    "sub": "wg.subtract",
-    "neg": "wg.negative",
-    "nn.functional": "wg.relu, wg.cross_entropy, ...: the functions are wengert's own",
-    "nn.utils": "wg.optim.clip_grad_norm_",
-    "optim.lr_scheduler": "wg.optim.StepLR, wg.optim.OneCycleLR, ...",
-    "permute": "wg.permute_dims",
-    "power": "wg.pow",
-    "rand": "wg.random.uniform(shape)",
-    "randint": "wg.random.randint",
-    "randn": "wg.random.normal(shape)",
-    "random.PRNGKey": "wg.random.Generator(seed)",
-    "random.choice": "wg.random.randint or wg.random.permutation",
-    "random.key": "wg.random.Generator(seed)",
-    "random.rand": "wg.random.uniform(shape)",
-    "random.randn": "wg.random.normal(shape)",
-    "random.seed": "wg.manual_seed(seed)",
-    "random.shuffle": "wg.random.permutation",
-    "random.split": "generator.spawn(n)",
-    "ravel": "x.flatten()",
-    "rint": "wg.round",
-    "seed": "wg.manual_seed",
-    "size": "x.size",
-    "transpose": "wg.permute_dims or wg.swapaxes",
-    "true_divide": "wg.divide",
-    "unsqueeze": "wg.expand_dims(x, axis)",
-}
 
 functions: list[str] = []
 """The names of the public functions; set by `functions`."""
@@ -139,21 +23,73 @@ def _tensor_attribute(self: Tensor, name: str) -> Any:
         raise AttributeError(f"a Tensor has no {name!r} here: write {TENSOR_SPELLINGS[name]}")
     if name in functions:
         raise AttributeError(f"a Tensor has no {name!r} here: write wg.{name}, a function")
-    raise AttributeError(f"a Tensor has no attribute {name!r}{_nearest(name, dir(Tensor))}")
+    in_place = name.removesuffix("_")
+    if in_place != name and (in_place in functions or in_place in TENSOR_SPELLINGS or hasattr(Tensor, in_place)):
+        raise AttributeError(
+            f"a Tensor has no {name!r} here: compute the value and give it to the slot, x.assign(value)"
+        )
+    raise AttributeError(f"a Tensor has no attribute {name!r}{nearest(name, dir(Tensor))}")
 
 
 def module_attribute(name: str, known: list[str], module: str = "wengert") -> Any:
-    """Raise for a name the module does not have, with the spelling here or the nearest name."""
+    """Raise for a name the module does not have, with the spelling here or the nearest name.
+
+    For `from wengert import name` it is an ImportError: Python would put another message in an AttributeError's place.
+    """
     module = module.replace("wengert.api", "wengert")  # as users write it
     spelling = MODULE_SPELLINGS.get(f"{module}.{name}".removeprefix("wengert."))
-    if spelling is not None:
-        raise AttributeError(f"{module} has no {name!r}: write {spelling}")
-    raise AttributeError(f"{module} has no {name!r}{_nearest(name, known)}")
+    hint = f": write {spelling}{_as_torch()}" if spelling is not None else nearest(name, known)
+    message = f"{module} has no {name!r}{hint}"
+    frame = sys._getframe(2)  # of who asks the module
+    if frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM:
+        raise ImportError(message, name=module)
+    raise AttributeError(message)
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    found = [] if name.startswith("_") else get_close_matches(name, known, n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+_IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+
+
+def _as_torch() -> str:
+    """What to do with a whole PyTorch program, where there is the package that runs one."""
+    there = importlib.machinery.PathFinder.find_spec("wengert.torch", sys.modules["wengert"].__path__)
+    return "" if there is None else ". A PyTorch program runs as it is with `import wengert.torch as torch`"
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A name that differs by a slip of the pen: one that is merely similar would send people the wrong way."""
+    found = [] if name.startswith("_") or len(name) < 4 else get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"; did you mean {found[0]!r}?" if found and _is_a_slip(name, found[0]) else ""
+
+
+def _is_a_slip(name: str, other: str) -> bool:
+    """Whether two names differ by one letter, two that changed places, or two letters of a long name."""
+    if sorted(name) == sorted(other) or name.lower() == other.lower():
+        return True
+    if min(len(name), len(other)) < 5 and len(name) != len(other):  # "long" is no "log"
+        return False
+    same = sum(block.size for block in SequenceMatcher(None, name, other).get_matching_blocks())
+    return max(len(name), len(other)) - same <= (1 if len(name) < 8 else 2)
+
+
+class _MissingModules:
+    """Asked last for a module that is imported: says how what it has in PyTorch is spelled here."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """Raise for a module of Wengert's that is not there."""
+        outer, _, inner = name.partition(".")
+        if outer == "wengert" and inner in MODULE_SPELLINGS:
+            raise ModuleNotFoundError(
+                f"there is no module {name!r}: write {MODULE_SPELLINGS[inner]}{_as_torch()}", name=name
+            )
+
+
+sys.meta_path.append(_MissingModules)
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    _tensor_attribute(self, "data")
 
 
 Tensor.__getattr__ = _tensor_attribute  # type: ignore[method-assign]
+Tensor.data = property(lambda self: _tensor_attribute(self, "data"), _set_data)  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from wengert.core.graph import Node, recorded_as, recording
 from wengert.ops.core import stop_gradient
 from wengert.ops.elementwise import where
 from wengert.ops.normalize import normalized_by_channel
-from wengert.tensor import Tensor, unwrap
+from wengert.tensor import Tensor, family_of, unwrap
 
 __all__ = ["alpha_dropout", "batch_norm", "dropout", "dropout1d", "dropout2d", "dropout3d", "instance_norm"]
 
@@ -33,8 +33,8 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
     >>> sorted(set(wg.dropout(wg.ones(100), 0.5).tolist()))
     [0.0, 2.0]
     """
-    x = _checked("dropout", x, p)
-    return _scaled_mask(x, p, x.shape, generator) if training and p else x
+    x = checked("dropout", x, p)
+    return scaled_mask(x, p, x.shape, generator) if training and p else x
 
 
 def dropout1d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
@@ -52,38 +52,42 @@ def dropout3d(x: Any, p: float = 0.5, training: bool = True, *, generator: Gener
     return _drop_channels("dropout3d", 3, x, p, training, generator)
 
 
-_SATURATION = -1.7580993408473766
+SATURATION = -1.7580993408473766
 """What selu tends to on the left, -scale * alpha: the value that alpha dropout sets elements to."""
 
 
 def alpha_dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
     """Dropout for selu networks, keeping mean 0 and variance 1 (Klambauer et al., "Self-normalizing networks")."""
-    x = _checked("alpha_dropout", x, p)
+    x = checked("alpha_dropout", x, p)
     if not training or not p:
         return x
     if p == 1:
-        return _scaled_mask(x, p, x.shape, generator)
-    scale = 1 / math.sqrt((1 - p) * (1 + p * _SATURATION**2))
+        return scaled_mask(x, p, x.shape, generator)
+    scale = 1 / math.sqrt((1 - p) * (1 + p * SATURATION**2))
     keep = bernoulli(1.0 - p, x.shape, device=x.device, generator=generator)
-    return Tensor(where(keep.node, x.node, _SATURATION)) * scale - _SATURATION * p * scale
+    return x.family(where(keep.node, x.node, SATURATION)) * scale - SATURATION * p * scale
 
 
 def _drop_channels(name: str, spatial: int, x: Any, p: float, training: bool, generator: Generator | None) -> Tensor:
-    x = _checked(name, x, p)
+    x = checked(name, x, p)
     if x.ndim - spatial not in (1, 2):
         raise ShapeError(f"{name} takes {spatial + 1} or {spatial + 2} axes; the shape is {x.shape}")
     mask = x.shape[: x.ndim - spatial] + (1,) * spatial
-    return _scaled_mask(x, p, mask, generator) if training and p else x
+    return scaled_mask(x, p, mask, generator) if training and p else x
 
 
-def _scaled_mask(x: Tensor, p: float, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-    """A choice instead of a product, so that a dropped infinity or NaN is 0 too."""
+def scaled_mask(x: Tensor, p: float, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
+    """`x` with parts dropped, by a mask of this shape, and the rest scaled up.
+
+    A choice instead of a product, so that a dropped infinity or NaN is 0 too.
+    """
     keep = bernoulli(1.0 - p, shape, device=x.device, generator=generator)
     scaled = x * (1.0 / (1.0 - p) if p < 1 else 1.0)
-    return Tensor(where(keep.node, scaled.node, 0))
+    return x.family(where(keep.node, scaled.node, 0))
 
 
-def _checked(name: str, x: Any, p: float) -> Tensor:
+def checked(name: str, x: Any, p: float) -> Tensor:
+    """A floating-point Tensor, and that `p` is a probability."""
     x = asarray(x)
     if x.dtype not in FLOATING:
         raise DTypeError(f"{name} takes floating-point values, not {x.dtype}")
@@ -152,12 +156,13 @@ def _normalized(
     eps: float,
 ) -> Tensor:
     """`x` normalised; by its own statistics, the running ones move towards them."""
+    family = family_of((x, weight, bias))
     x, statistics, weight, bias, momentum = unwrap((x, running, weight, bias, momentum))
     y, *moved = normalized_by_channel(name, x, statistics, weight, bias, by_input, over_batch, momentum, eps)
     if by_input:
         for slot, value in zip(running, moved):
             _assign(name, slot, value)
-    return Tensor(y)
+    return family(y)
 
 
 def _assign(name: str, slot: Any, value: Node | None) -> None:

@@ -17,7 +17,7 @@ from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Node, describe_type
 from wengert.ops.core import as_node
 from wengert.ops.movement import concat, flip, normalize_axis, reshape, slice_axis, stack
-from wengert.tensor import Tensor
+from wengert.tensor import family_of
 
 Combine = Callable[[Sequence[Node], Sequence[Node]], list[Node]]
 
@@ -39,14 +39,14 @@ def associative_scan(function: Callable[[Any, Any], Any], xs: Any, axis: int = 0
     leaves, structure = tree.flatten(bodies.as_tensors(xs))
     if not leaves:
         raise ArgumentError("associative_scan: there are no values to scan")
-    nodes = [leaf.node for leaf in leaves]
+    family, nodes = family_of(leaves), [leaf.node for leaf in leaves]
     along = [normalize_axis(axis, node.ndim, "associative_scan") for node in nodes]
     lengths = {node.shape[a] for node, a in zip(nodes, along)}
     if len(lengths) > 1:
         raise ShapeError(f"associative_scan: the values have {sorted(lengths)} elements along axis {axis}")
 
     def combine(a: Sequence[Node], b: Sequence[Node]) -> list[Node]:
-        result = function(*[tree.unflatten(structure, map(Tensor, part)) for part in (a, b)])
+        result = function(*[tree.unflatten(structure, map(family, part)) for part in (a, b)])
         return _checked(result, structure, a)
 
     if reverse:
@@ -54,7 +54,7 @@ def associative_scan(function: Callable[[Any, Any], Any], xs: Any, axis: int = 0
     results = _partial(combine, nodes, along)
     if reverse:
         results = [flip(node, axis=a) for node, a in zip(results, along)]
-    return tree.unflatten(structure, map(Tensor, results))
+    return tree.unflatten(structure, map(family, results))
 
 
 def _checked(result: Any, structure: Any, like: Sequence[Node]) -> list[Node]:

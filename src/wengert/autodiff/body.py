@@ -6,7 +6,7 @@ bodies again: `tangent_body`, `cotangent_body`, `batched_body` are what those op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from wengert.autodiff.batching import batch
@@ -16,9 +16,9 @@ from wengert.core import tree
 from wengert.core.dtypes import INEXACT
 from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError, WengertError
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording, tracing
-from wengert.ops.core import as_node, placeholder
+from wengert.ops.core import as_node, placeholder, to_device
 from wengert.ops.movement import broadcast_to
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of
 
 
 class RecordedBody(NamedTuple):
@@ -27,6 +27,7 @@ class RecordedBody(NamedTuple):
     graph: Graph
     structure: tree.Structure
     assigned: dict[Any, Node]
+    family: type[Tensor]  # of the result's leaves
 
 
 def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots: Sequence[Any] = ()) -> RecordedBody:
@@ -41,12 +42,13 @@ def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots
         state = [placeholder_like(slot.node) for slot in slots]
         for slot, node in zip(slots, state):
             slot._put(node)
-        result = function(*tree.unflatten(structure, map(Tensor, abstract)))
+        seen = [family_of((leaf,))(node) for leaf, node in zip(leaves, abstract)]
+        result = function(*tree.unflatten(structure, seen))
         outputs, shape = tree.flatten(result)
         nodes = [as_node(leaf) for leaf in outputs]
         graph = Graph([*state, *abstract], nodes, since)
         assigned = trace.assigned()
-    return RecordedBody(graph, shape, assigned)
+    return RecordedBody(graph, shape, assigned, family_of(outputs))
 
 
 def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[RecordedBody, list[Any]]:
@@ -65,6 +67,12 @@ def with_slots(recorded: RecordedBody, slots: Sequence[Any]) -> Graph:
     graph = recorded.graph
     values = [recorded.assigned.get(slot, slot.node) for slot in slots]
     return Graph(graph.inputs, [*values, *graph.outputs], beginning(graph))
+
+
+def put_slots(slots: Sequence[Any], results: Sequence[Node]) -> None:
+    """Give slots their values behind a loop or branch, where they were."""
+    for slot, node in zip(slots, results):
+        slot._put(node if node.device == slot.node.device else to_device(node, slot.node.device))
 
 
 def as_tensors(values: Any) -> Any:
@@ -120,13 +128,16 @@ def tangent_body(body: Graph) -> Graph:
     return Graph([*inputs, *tangents], [*outputs, *images], since)
 
 
-def cotangent_body(body: Graph) -> Graph:
-    """From the inputs and cotangents of the outputs that have some, to cotangents of the inputs that have some."""
+def cotangent_body(body: Graph, seeded: Collection[int] | None = None) -> Graph:
+    """From the inputs and cotangents of the outputs that have some, to cotangents of the inputs that have some.
+
+    `seeded`: the numbers of the outputs whose cotangents are not known to be zero, if not of all.
+    """
     since = now()
     with recorded_as(recording.location, True):
         inputs = [placeholder_like(node) for node in body.inputs]
         outputs = body.inline(*inputs)
-        floating = [node for node in outputs if has_tangents(node)]
+        floating = [node for i, node in enumerate(outputs) if has_tangents(node) and (seeded is None or i in seeded)]
         seeds = [placeholder_like(node) for node in floating]
         wanted = [node for node in inputs if has_tangents(node)]
         found = reverse(floating, seeds, wanted)

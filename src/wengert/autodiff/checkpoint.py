@@ -6,18 +6,18 @@ functions of their counters, so they are the same.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.autodiff import body as bodies
 from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import reverse
+from wengert.autodiff.transformed import transformed
 from wengert.core import tree
 from wengert.core.graph import Graph, Node, now, recorded_as, recording
 from wengert.ops.core import as_node, recompute_barrier, variable
 from wengert.ops.op import Op, count_lanes, picks
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,7 +28,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     1.0
     """
 
-    @functools.wraps(function)
+    @transformed(checkpoint, function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
         is_value = [isinstance(leaf, Tensor) for leaf in leaves]
@@ -36,12 +36,13 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         since = now()
         inside = [variable(node) if bodies.has_tangents(node) else node for node in nodes]
         rest = iter(inside)
-        seen = [Tensor(next(rest)) if value else leaf for leaf, value in zip(leaves, is_value)]
+        seen = [leaf.family(next(rest)) if value else leaf for leaf, value in zip(leaves, is_value)]
         result = function(*tree.unflatten(structure, seen), **kwargs)
         outputs, shape = tree.flatten(result)
         graph = Graph(inside, [as_node(leaf) for leaf in outputs], since)
         body, constants = bodies.close(graph)
-        return tree.unflatten(shape, map(Tensor, picks(CHECKPOINT(*constants, *nodes, body=body))))
+        family = family_of(outputs)
+        return tree.unflatten(shape, map(family, picks(CHECKPOINT(*constants, *nodes, body=body))))
 
     return checkpointed
 

@@ -2,16 +2,22 @@
 
 `cond` records both branches and computes one; `while_loop` runs until its condition fails. How many steps that takes is
 not known while recording; its cotangents are those of `while_gradient`.
+
+A loop over lanes (`vmap` of one) keeps the graphs of a single lane and says how many there are, so that each lane may
+be carried out until it ends by itself. Every source then begins with an axis of the lanes, of one element where all
+lanes share it. `lockstep` is the same loop over all lanes at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.autodiff import body as bodies
+from wengert.autodiff.lanes import aligned, apart, batched_loop, over_lanes
 from wengert.autodiff.reverse import or_zero
 from wengert.core import tree
 from wengert.core.dtypes import bool_, int64
@@ -20,10 +26,9 @@ from wengert.core.graph import Graph, Node, now, recorded_as, recording
 from wengert.core.sizes import bytes_of
 from wengert.ops.core import as_node, cast, literal
 from wengert.ops.elementwise import less, logical_and, where
-from wengert.ops.movement import reshape
+from wengert.ops.movement import broadcast_to, expand_dims, reshape
 from wengert.ops.op import PACK, Op, count_lanes, each_batched, picks
-from wengert.ops.reduce import any as any_of
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of
 
 # --- cond -----------------------------------------------------------------------------------------------------------
 
@@ -53,9 +58,8 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
     branches, constants = _close_together(graphs)
     leaves = [leaf.node for leaf in tree.flatten(values)[0]]
     results = record_cond(choice, branches, [*constants, *leaves])
-    for slot, node in zip(slots, results):
-        slot._put(node)
-    return tree.unflatten(taken[0].structure, map(Tensor, results[len(slots) :]))
+    bodies.put_slots(slots, results)
+    return tree.unflatten(taken[0].structure, map(taken[0].family, results[len(slots) :]))
 
 
 def _close_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list[Node]]:
@@ -98,13 +102,8 @@ def _cond_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> No
     over = [bodies.batched_body(b, lanes, batched[1:], every)[0] for b in y.attrs["branches"]]
     if not batched[0]:
         return COND(choice, *values, branches=tuple(over))
-    results = [where(_aligned(choice, a), a, b) for a, b in zip(over[0].inline(*values), over[1].inline(*values))]
+    results = [where(aligned(choice, a), a, b) for a, b in zip(over[0].inline(*values), over[1].inline(*values))]
     return PACK(*results)
-
-
-def _aligned(flags: Node, value: Node) -> Node:
-    """Flags for lanes, with axes behind them so that they broadcast against a value over lanes."""
-    return reshape(flags, (*flags.shape, *(1,) * (value.ndim - flags.ndim)))
 
 
 COND = Op(
@@ -157,9 +156,8 @@ def while_loop(
     bodies.require_carry("while_loop", len(slots), initial, stepped.outputs)
     (test_body, step_body), constants = _close_together([test.graph, stepped])
     results = record_while(test_body, step_body, constants, initial, checkpoints_for(initial, memory))
-    for slot, node in zip(slots, results):
-        slot._put(node)
-    return tree.unflatten(step.structure, map(Tensor, results[len(slots) :]))
+    bodies.put_slots(slots, results)
+    return tree.unflatten(step.structure, map(step.family, results[len(slots) :]))
 
 
 def checkpoints_for(initial: Sequence[Node], memory: Any) -> int:
@@ -189,16 +187,20 @@ def _bounded(condition: Any, function: Any, start: Any, max_steps: int, memory: 
     leaves, structure = tree.flatten(end)
     going = cast(as_node(condition(end)), bool_)
     results = picks(STOPPED(going, *[leaf.node for leaf in leaves], steps=max_steps))
-    return tree.unflatten(structure, map(Tensor, results))
+    return tree.unflatten(structure, map(family_of(leaves), results))
 
 
 def _stopped(going: Any, *arrays: Any, steps: int) -> Any:
     if np.any(going):
-        raise ComputationError(
-            f"while_loop: the condition still holds after {steps} steps (max_steps={steps}); allow more, or look at "
-            "why it does not end"
-        )
+        raise ComputationError(_still_going(steps))
     return arrays
+
+
+def _still_going(steps: int) -> str:
+    return (
+        f"while_loop: the condition still holds after {steps} steps (max_steps={steps}); allow more, or look at why it "
+        "does not end"
+    )
 
 
 STOPPED: Op = Op(
@@ -209,24 +211,38 @@ STOPPED: Op = Op(
     jvp=lambda tangents, y, going, *xs: list(tangents[1:]),
     batch=lambda y, sources, batched: STOPPED(sources[0], *each_batched(sources, batched)[1:], **y.attrs),
     can_fail=True,
+    failure=lambda node: _still_going(node.attrs["steps"]),
     moves=True,
 )
 
 
 def record_while(
-    test: Graph, step: Graph, constants: Sequence[Node], initial: Sequence[Node], checkpoints: int
+    test: Graph,
+    step: Graph,
+    constants: Sequence[Node],
+    initial: Sequence[Node],
+    checkpoints: int,
+    lanes: int | None = None,
 ) -> list[Node]:
-    """The carry that ends a loop."""
-    node = WHILE(*constants, *initial, test=test, step=step, constants=len(constants), checkpoints=checkpoints)
-    return list(picks(node))
+    """The carry that ends a loop, or so many loops side by side."""
+    attrs = {"constants": len(constants), "checkpoints": checkpoints, "lanes": lanes}
+    return list(picks(WHILE(*constants, *initial, test=test, step=step, **attrs)))
 
 
-def _while_infer(*sources: Node, test: Graph, step: Graph, constants: int, checkpoints: int) -> Any:
+def _while_infer(
+    *sources: Node, test: Graph, step: Graph, constants: int, checkpoints: int, lanes: int | None = None
+) -> Any:
     carry = sources[constants:]
     return tuple(n.shape for n in carry), tuple(n.dtype for n in carry)
 
 
-def _while_numpy(*arrays: Any, test: Graph, step: Graph, constants: int, checkpoints: int) -> Any:
+def _while_numpy(
+    *arrays: Any, test: Graph, step: Graph, constants: int, checkpoints: int, lanes: int | None = None
+) -> Any:
+    if lanes is not None:
+        flags = tuple(array.shape[0] == lanes for array in arrays)
+        arrays = tuple(array if flag else array[0] for array, flag in zip(arrays, flags))
+        test, step = _over_lanes(test, step, constants, lanes, flags)
     fixed, carry = arrays[:constants], list(arrays[constants:])
     while test(*fixed, *carry)[0]:
         carry = step(*fixed, *carry)
@@ -261,7 +277,7 @@ def tangent_loop(
     stepped = Graph(arranged(moving.inputs), moving.outputs, bodies.beginning(moving))
     since = now()
     with recorded_as(recording.location, True):
-        inputs = [bodies.placeholder_like(node) for node in (*fixed, *carry)]
+        inputs = [bodies.placeholder_like(node) for node in stepped.inputs]
         tested = test.inline(*inputs[:n], *inputs[n + extra_fixed : len(inputs) - extra_carry])
     return WhileLoop(Graph(inputs, tested, since), stepped, fixed, carry)
 
@@ -269,7 +285,7 @@ def tangent_loop(
 def _while_jvp(tangents: Sequence[Node | None], y: Node, *sources: Node) -> list[Node | None]:
     n = y.attrs["constants"]
     loop = tangent_loop(y.attrs["test"], y.attrs["step"], n, sources, tangents)
-    results = record_while(*loop, y.attrs["checkpoints"])
+    results = record_while(*loop, y.attrs["checkpoints"], y.attrs["lanes"])
     moved = iter(results[len(sources) - n :])
     return [next(moved) if bodies.has_tangents(s) else None for s in sources[n:]]
 
@@ -280,35 +296,61 @@ def _while_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     n = y.attrs["constants"]
     seeds = [or_zero(c, s) for c, s in zip(g, y.sources[n:]) if bodies.has_tangents(s)]
     loop = WhileLoop(y.attrs["test"], y.attrs["step"], y.sources[:n], y.sources[n:])
-    found = iter(record_gradient(loop, seeds, y.attrs["checkpoints"]))
+    found = iter(record_gradient(loop, seeds, y.attrs["checkpoints"], y.attrs["lanes"]))
     return [next(found) if bodies.has_tangents(s) else None for s in y.sources]
 
 
-def batched_loop(test: Graph, step: Graph, n: int, lanes: int, flags: Sequence[bool]) -> tuple[Graph, Graph]:
-    """A loop over lanes that goes on while one of them does, and leaves those alone that have ended."""
-    every = [True] * len(step.outputs)
-    stepped, _ = bodies.batched_body(step, lanes, flags, every)
-    tested, _ = bodies.batched_body(test, lanes, flags, [True])
-    since = now()
-    with recorded_as(recording.location, True):
-        inputs = [bodies.placeholder_like(node) for node in tested.inputs]
-        going = any_of(tested.inline(*inputs)[0])
-    outer = Graph(inputs, [going], since)
-    since = now()
-    with recorded_as(recording.location, True):
-        inputs = [bodies.placeholder_like(node) for node in stepped.inputs]
-        alive = tested.inline(*inputs)[0]
-        moved = [where(_aligned(alive, a), a, b) for a, b in zip(stepped.inline(*inputs), inputs[n:])]
-    return outer, Graph(inputs, moved, since)
+@lru_cache(maxsize=64)
+def _over_lanes(test: Graph, step: Graph, n: int, lanes: int, flags: tuple[bool, ...]) -> tuple[Graph, Graph]:
+    """A loop over lanes, kept for the next call."""
+    return batched_loop(test, step, n, lanes, flags)
+
+
+def lockstep(y: Node) -> list[Node]:
+    """The carry that ends a loop over lanes, as a loop that steps all of them at once."""
+    n, lanes = y.attrs["constants"], y.attrs["lanes"]
+    flags = [source.shape[0] == lanes for source in y.sources]
+    values = [one if flag else reshape(one, one.shape[1:]) for one, flag in zip(y.sources, flags)]
+    test, step = batched_loop(y.attrs["test"], y.attrs["step"], n, lanes, flags)
+    return record_while(test, step, values[:n], values[n:], y.attrs["checkpoints"])
+
+
+def _in_common(y: Node, sources: Sequence[Node], batched: Sequence[bool], lanes: int) -> Node | None:
+    """The loop over lanes, all of which take the same steps; None where how many differs from lane to lane.
+
+    What no lane has of its own stays as it is in one lane's loop: the values beside tangents along many directions are
+    then computed once, by the steps of the loop of the values alone.
+    """
+    n, test, step = y.attrs["constants"], y.attrs["test"], y.attrs["step"]
+    flags = list(batched)
+    while True:
+        own = [before or after for before, after in zip(flags[n:], bodies.batched_body(step, lanes, flags)[1])]
+        if own == flags[n:]:
+            break
+        flags[n:] = own
+    tested, (differs,) = bodies.batched_body(test, lanes, flags)
+    if differs:
+        return None
+    stepped, _ = bodies.batched_body(step, lanes, flags, flags[n:])
+    values = [
+        broadcast_to(expand_dims(s, 0), (lanes, *s.shape)) if flag and not given else s
+        for s, flag, given in zip(sources, flags, batched)
+    ]
+    results = record_while(tested, stepped, values[:n], values[n:], y.attrs["checkpoints"])
+    return PACK(
+        *[r if flag else broadcast_to(expand_dims(r, 0), (lanes, *r.shape)) for r, flag in zip(results, flags[n:])]
+    )
 
 
 def _while_batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    n = y.attrs["constants"]
-    lanes = count_lanes(sources, batched)
-    flags = [*batched[:n], *[True] * (len(sources) - n)]
-    values = [*sources[:n], *each_batched(sources[n:], batched[n:], lanes)]
-    test, step = batched_loop(y.attrs["test"], y.attrs["step"], n, lanes, flags)
-    return WHILE(*values, **{**y.attrs, "test": test, "step": step})
+    lanes, inner = count_lanes(sources, batched), y.attrs["lanes"]
+    if inner is None:
+        common = _in_common(y, sources, batched, lanes)
+        if common is not None:
+            return common
+    values = over_lanes(sources, batched, lanes, inner, range(y.attrs["constants"]))
+    every = lanes if inner is None else lanes * inner
+    return apart(WHILE(*values, **{**y.attrs, "lanes": every}), lanes, inner)
 
 
 WHILE = Op(

@@ -18,7 +18,7 @@ from wengert.core.errors import ArgumentError, GradientError, ShapeError
 from wengert.core.graph import Node, recording
 from wengert.ops.core import as_node, cast
 from wengert.ops.op import Op, count_lanes, each_batched, picks
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of, other_families
 
 
 def _nodes(values: Any) -> tuple[list[Node], tree.Structure]:
@@ -26,8 +26,8 @@ def _nodes(values: Any) -> tuple[list[Node], tree.Structure]:
     return [as_node(leaf) for leaf in leaves], structure
 
 
-def _tensors(structure: tree.Structure, nodes: Sequence[Node]) -> Any:
-    return tree.unflatten(structure, map(Tensor, nodes))
+def _tensors(structure: tree.Structure, nodes: Sequence[Node], family: type[Tensor] = Tensor) -> Any:
+    return tree.unflatten(structure, map(family, nodes))
 
 
 class _Running(threading.local):
@@ -68,6 +68,7 @@ class custom_vjp:
 
     def __call__(self, *args: Any) -> Any:
         nodes, structure = _nodes(args)
+        family = family_of(tree.flatten(args)[0]) if other_families else Tensor
         if self.fwd is None or self.bwd is None:
             raise ArgumentError(
                 f"custom_vjp: {self.function.__name__} has no rule yet; give it one with defvjp(fwd, bwd)"
@@ -78,26 +79,33 @@ class custom_vjp:
             return self.function(*args)
         _running.forwards = (*_running.forwards, self)
         try:
-            result = self.fwd(*_tensors(structure, nodes))
+            result = self.fwd(*_tensors(structure, nodes, family))
         finally:
             _running.forwards = _running.forwards[:-1]
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArgumentError(f"custom_vjp: fwd returns (result, what bwd needs), not {result!r}")
         outputs, shape = _nodes(result[0])
         needed, needed_shape = _nodes(result[1])
-        rule = _Backward(self.bwd, needed_shape, shape, structure)
+        rule = _Backward(self.bwd, needed_shape, shape, structure, family)
         node = CUSTOM_VJP(*outputs, *nodes, *needed, outputs=len(outputs), arguments=len(nodes), rule=rule)
-        return _tensors(shape, picks(node))
+        return _tensors(shape, picks(node), family)
 
 
 class _Backward:
     """A user's backward rule as a function of nodes."""
 
-    def __init__(self, bwd: Callable[..., Any], needed: tree.Structure, result: tree.Structure, args: tree.Structure):
-        self.bwd, self.needed, self.result, self.args = bwd, needed, result, args
+    def __init__(
+        self,
+        bwd: Callable[..., Any],
+        needed: tree.Structure,
+        result: tree.Structure,
+        args: tree.Structure,
+        family: type[Tensor],
+    ) -> None:
+        self.bwd, self.needed, self.result, self.args, self.family = bwd, needed, result, args, family
 
     def __call__(self, needed: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
-        found = self.bwd(_tensors(self.needed, needed), _tensors(self.result, cotangents))
+        found = self.bwd(_tensors(self.needed, needed, self.family), _tensors(self.result, cotangents, self.family))
         found = found if isinstance(found, tuple) else (found,)
         if len(found) != len(self.args.parts):
             raise ArgumentError(f"custom_vjp: bwd gave {len(found)} cotangents for {len(self.args.parts)} arguments")
@@ -200,19 +208,20 @@ class custom_jvp:
             raise ArgumentError(f"custom_jvp: {self.function.__name__} has no rule yet; give it one with defjvp(rule)")
         if not recording.grad or not any(node.tracked for node in nodes):
             return self.function(*args)
-        outputs, shape = _nodes(self.function(*_tensors(structure, nodes)))
-        rule = _Tangent(self.rule, structure)
-        return _tensors(shape, picks(CUSTOM_JVP(*outputs, *nodes, outputs=len(outputs), rule=rule)))
+        family = family_of(tree.flatten(args)[0]) if other_families else Tensor
+        outputs, shape = _nodes(self.function(*_tensors(structure, nodes, family)))
+        rule = _Tangent(self.rule, structure, family)
+        return _tensors(shape, picks(CUSTOM_JVP(*outputs, *nodes, outputs=len(outputs), rule=rule)), family)
 
 
 class _Tangent:
     """A user's tangent rule as a function of nodes."""
 
-    def __init__(self, rule: Callable[..., Any], args: tree.Structure) -> None:
-        self.rule, self.args = rule, args
+    def __init__(self, rule: Callable[..., Any], args: tree.Structure, family: type[Tensor]) -> None:
+        self.rule, self.args, self.family = rule, args, family
 
     def __call__(self, primals: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
-        result = self.rule(_tensors(self.args, primals), _tensors(self.args, tangents))
+        result = self.rule(_tensors(self.args, primals, self.family), _tensors(self.args, tangents, self.family))
         if not isinstance(result, tuple) or len(result) != 2:
             raise GradientError(f"custom_jvp: the rule returns (result, tangent), not {result!r}")
         return _nodes(result[1])[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,23 +10,32 @@ import numpy as np
 from wengert.autodiff.batching import batch
 from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import reverse
+from wengert.autodiff.scan import scan
+from wengert.autodiff.transformed import transformed
 from wengert.autodiff.transforms import Function, Linearized, grad, or_zeros, positions, require_holomorphic
 from wengert.core import tree
 from wengert.core.dtypes import COMPLEX
 from wengert.core.errors import ArgumentError, DTypeError
 from wengert.core.graph import Node
-from wengert.ops.core import data, placeholder
-from wengert.ops.elementwise import add, conj, multiply
-from wengert.ops.movement import broadcast_to, moveaxis, reshape
+from wengert.ops.comparison import equal
+from wengert.ops.core import data, literal, placeholder, to_device
+from wengert.ops.elementwise import add, conj, multiply, where
+from wengert.ops.movement import broadcast_to, expand_dims, moveaxis, reshape, slice_axis
+from wengert.tensor import Tensor
 
 
 def jacobian(
-    function: Function, argnums: int | Sequence[int] = 0, mode: str = "reverse", holomorphic: bool = False
+    function: Function,
+    argnums: int | Sequence[int] = 0,
+    mode: str = "reverse",
+    holomorphic: bool = False,
+    chunk: int | None = None,
 ) -> Function:
     """A function that gives all derivatives of `function`'s outputs by its arguments' elements.
 
     For an output of shape S and an argument of shape A it has shape S + A. `mode` is "reverse" (a walk for each output
-    element) or "forward" (one for each argument element); all walks are one batched graph.
+    element) or "forward" (one for each argument element); all walks are one batched graph. With `chunk`, so many walks
+    go together and one chunk follows another in a loop, which takes less memory.
 
     Of real results by complex arguments, each row is a gradient as `grad` gives it; of complex results by real
     arguments, the derivatives are complex. Of complex results by complex arguments they are those of a `holomorphic`
@@ -40,7 +48,10 @@ def jacobian(
     if mode not in ("reverse", "forward"):
         raise ArgumentError(f'jacobian: mode is "reverse" or "forward", not {mode!r}')
 
-    @functools.wraps(function)
+    if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
+        raise ArgumentError(f"jacobian: chunk is a number of walks that go together, not {chunk!r}")
+
+    @transformed(jacobian, function, argnums, mode, holomorphic, chunk)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         at = Linearized("jacobian", function, positions(argnums), args, kwargs, False)
         if holomorphic:
@@ -51,7 +62,7 @@ def jacobian(
                 "derivatives of another one are four numbers a pair of elements: take real and imaginary parts as "
                 "arguments and results, or products with wg.jvp and wg.vjp"
             )
-        table = (_rows if mode == "reverse" else _columns)(at, holomorphic)
+        table = (_rows if mode == "reverse" else _columns)(at, holomorphic, chunk)
         blocks = []
         for row in table:
             by_argument = at.per_argument(at.leave(row))
@@ -61,11 +72,31 @@ def jacobian(
     return differentiated
 
 
-def _basis(node: Node, unit: complex) -> Node:
-    return data(unit * np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape), node.device)
+def _along_basis(results: Sequence[Node], seed: Node, unit: complex, chunk: int | None) -> list[Node]:
+    """What is linear in a seed, for each basis vector of the seed's shape in its place: along a first axis."""
+    if chunk is None or chunk >= seed.size:
+        basis = data(unit * np.eye(seed.size, dtype=seed.dtype).reshape(seed.size, *seed.shape), seed.device)
+        return each_over_lanes(results, seed, basis)
+    every = data(np.arange(seed.size))
+
+    def some(carry: Any, first: Tensor) -> Any:
+        own = add(first.node, data(np.arange(chunk)))
+        rows = where(equal(expand_dims(own, 1), every), literal(unit, seed.dtype), literal(0, seed.dtype))
+        basis = to_device(reshape(rows, (chunk, *seed.shape)), seed.device)
+        return carry, [Tensor(node) for node in each_over_lanes(results, seed, basis)]
+
+    firsts = Tensor(data(np.arange(0, seed.size, chunk)))
+    stacked = scan(some, (), firsts)[1]
+    return [slice_axis(reshape(s.node, (-1, *s.shape[2:])), 0, 0, seed.size) for s in stacked]
 
 
-def _rows(at: Linearized, holomorphic: bool) -> list[list[Node]]:
+def each_over_lanes(results: Sequence[Node], seed: Node, lanes: Node) -> list[Node]:
+    """Results for each lane in the place of a seed, along a first axis; those that do not depend on it are repeated."""
+    over = batch(results, {seed: lanes})
+    return [broadcast_to(r, (lanes.shape[0], *r.shape)) if o is None else o for o, r in zip(over, results)]
+
+
+def _rows(at: Linearized, holomorphic: bool, chunk: int | None) -> list[list[Node]]:
     """For each output, the derivatives with respect to each variable, a batched pullback."""
     table = []
     for y in at.outputs:
@@ -73,15 +104,15 @@ def _rows(at: Linearized, holomorphic: bool) -> list[list[Node]]:
         pulled = or_zeros(reverse([y], [seed], at.variables), at.variables)
 
         def along(unit: complex, y: Node = y, seed: Node = seed, pulled: Sequence[Node] = tuple(pulled)) -> list[Node]:
-            over = batch(pulled, {seed: _basis(y, unit)})
-            return [_block(o, p, y.shape, x.shape, (y.size, *x.shape)) for o, p, x in zip(over, pulled, at.variables)]
+            over = _along_basis(pulled, seed, unit, chunk)
+            return [reshape(o, (*y.shape, *x.shape)) for o, x in zip(over, at.variables)]
 
         row = _whole(along, y, holomorphic)
         table.append([conj(block) for block in row] if holomorphic else row)
     return table
 
 
-def _columns(at: Linearized, holomorphic: bool) -> list[list[Node]]:
+def _columns(at: Linearized, holomorphic: bool, chunk: int | None) -> list[list[Node]]:
     """For each output, the derivatives with respect to each variable, a batched pushforward."""
     columns = []
     for x in at.variables:
@@ -89,8 +120,8 @@ def _columns(at: Linearized, holomorphic: bool) -> list[list[Node]]:
         pushed = or_zeros(forward(at.outputs, [x], [seed]), at.outputs)
 
         def along(unit: complex, x: Node = x, seed: Node = seed, pushed: Sequence[Node] = tuple(pushed)) -> list[Node]:
-            over = batch(pushed, {seed: _basis(x, unit)})
-            return [_column(o, p, y.shape, x.shape, x.size) for o, p, y in zip(over, pushed, at.outputs)]
+            over = _along_basis(pushed, seed, unit, chunk)
+            return [reshape(moveaxis(o, 0, -1), (*y.shape, *x.shape)) for o, y in zip(over, at.outputs)]
 
         columns.append(_whole(along, x, holomorphic))
     return [list(row) for row in zip(*columns)]
@@ -104,23 +135,36 @@ def _whole(along: Callable[[complex], list[Node]], seeded: Node, holomorphic: bo
     return [add(re, multiply(im, 1j)) for re, im in zip(first, along(1j))]
 
 
-def _block(over: Node | None, one: Node, outer: Any, inner: Any, lanes: Any) -> Node:
-    full = broadcast_to(one, lanes) if over is None else over
-    return reshape(full, (*outer, *inner))
+def jacfwd(function: Function, argnums: int | Sequence[int] = 0, chunk: int | None = None) -> Function:
+    """`jacobian` in forward mode, a walk for each element of the arguments: for functions with more results than those.
+
+    >>> import wengert as wg
+    >>> wg.jacfwd(lambda t: wg.stack([wg.exp(t), wg.sin(t)]))(0.0).tolist()
+    [1.0, 1.0]
+    """
+    return jacobian(function, argnums, "forward", chunk=chunk)
 
 
-def _column(over: Node | None, one: Node, outer: Any, inner: Any, size: int) -> Node:
-    full = broadcast_to(one, (size, *outer)) if over is None else over
-    return reshape(moveaxis(full, 0, -1), (*outer, *inner))
+def jacrev(function: Function, argnums: int | Sequence[int] = 0, chunk: int | None = None) -> Function:
+    """`jacobian` in reverse mode, a walk for each element of the results: for functions with fewer of those.
+
+    >>> import wengert as wg
+    >>> wg.jacrev(lambda x: x[0] * x[1])(wg.tensor([2.0, 3.0])).tolist()
+    [3.0, 2.0]
+    """
+    return jacobian(function, argnums, "reverse", chunk=chunk)
 
 
-def hessian(function: Function, argnums: int | Sequence[int] = 0, holomorphic: bool = False) -> Function:
+def hessian(
+    function: Function, argnums: int | Sequence[int] = 0, holomorphic: bool = False, chunk: int | None = None
+) -> Function:
     """A function that gives the second derivatives of a scalar `function`, by forward over reverse mode.
 
     By complex arguments they are those of a `holomorphic` function; of a real one, `hvp` gives products with them.
+    `chunk` is that of `jacobian`.
 
     >>> import wengert as wg
     >>> wg.hessian(lambda x: (x**3).sum())(wg.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacobian(grad(function, argnums, holomorphic=holomorphic), argnums, "forward", holomorphic)
+    return jacobian(grad(function, argnums, holomorphic=holomorphic), argnums, "forward", holomorphic, chunk)

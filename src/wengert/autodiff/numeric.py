@@ -10,13 +10,13 @@ curve at a time: `curve(t)` is the function's value a step `t` away in some dire
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from wengert.api.creation import tensor
+from wengert.autodiff.transformed import transformed
 from wengert.core import tree
 from wengert.core.conversion import converting
 from wengert.core.dtypes import COMPLEX, FLOATING, bool_, complex128, float64
@@ -46,7 +46,7 @@ def grad(
     if method not in METHODS:
         raise ArgumentError(f"numeric.grad: method is {', '.join(map(repr, METHODS))}, not {method!r}")
 
-    @functools.wraps(function)
+    @transformed(grad, function, argnums, method, step)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         gradients = [_by_argument(function, args, kwargs, position, method, step) for position in positions]

@@ -14,16 +14,17 @@ gradients, pending updates and every live value are computed together, and the g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from wengert.core.code import Backward
 from wengert.core.context import Setting
-from wengert.core.dtypes import COMPLEX
+from wengert.core.dtypes import COMPLEX, bool_
 from wengert.core.errors import GradientError, ShapeError
 from wengert.core.graph import RELEASED, Node, ancestors, recorded_as, recording, watchers
-from wengert.ops.core import VARIABLE, as_node, cast, literal, placeholder, variable
+from wengert.ops.core import STOP_GRADIENT, VARIABLE, as_node, cast, literal, placeholder, variable
 from wengert.ops.elementwise import add, real
 from wengert.ops.movement import broadcast_to
 from wengert.ops.reduce import sum_to
@@ -213,7 +214,11 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
         for leaf, cotangent in zip(leaves, cotangents):
             slot = leaf.attrs["slot"]()
             if slot is not None:
-                accumulate_grad(slot, or_zero(cotangent, leaf))
+                accumulate_grad(slot, or_zero(cotangent, leaf), in_place=not create_graph)
+        for leaf in _leaves_behind_constants(order, leaves):
+            slot = leaf.attrs["slot"]()
+            if slot is not None and slot.grad is None:
+                slot.grad = Tensor(zero_like(leaf))
     recording.cut = len(recording.pending)
     if recording.trace is None:  # abstract values cannot be computed, and what records them lets go of them
         engine.flush(frozenset() if retain_graph else frozenset(order))
@@ -223,12 +228,65 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
         recording.trace.static.let_go.update(order)
 
 
-def accumulate_grad(slot: Tensor, cotangent: Node) -> None:
-    """Add a cotangent to a slot's `grad`."""
+def accumulate_grad(slot: Tensor, cotangent: Node, in_place: bool = True) -> None:
+    """Add a cotangent to a slot's `grad`: in place, as in PyTorch; one that may be differentiated stays as it is."""
     if slot.grad is None:
-        slot.grad = Tensor(cotangent)
+        slot.grad = slot.family(cotangent)
+    elif in_place:
+        slot.grad.assign(slot.family(slot.grad.node + cotangent))
     else:
-        slot.grad.assign(Tensor(slot.grad.node + cotangent))
+        slot.grad = slot.family(slot.grad.node + cotangent)
+    if accumulated:
+        for hook in accumulated.get(id(slot), ()):
+            hook(slot)
+
+
+accumulated: dict[int, tuple[Callable[[Tensor], Any], ...]] = {}
+"""By the identity of a leaf, what is called when its gradient has been added to: an entry goes when the leaf does."""
+
+
+def on_accumulated(slot: Tensor, hook: Callable[[Tensor], Any]) -> Callable[[], None]:
+    """Call `hook(slot)` whenever a backward pass has added to its gradient. The answer removes the hook."""
+    key = id(slot)
+    if key not in accumulated:
+        weakref.finalize(slot, accumulated.pop, key, None)
+    accumulated[key] = (*accumulated.get(key, ()), hook)
+    engine.changed()
+
+    def remove() -> None:
+        accumulated[key] = tuple(one for one in accumulated.get(key, ()) if one is not hook)
+        engine.changed()
+
+    return remove
+
+
+def _leaves_behind_constants(order: Sequence[Node], known: Sequence[Node]) -> list[Node]:
+    """The other leaves on which derivatives that were recorded depend, but only through constants of them.
+
+    The derivative of relu depends on which elements are positive. The second derivative by a bias before it is zero
+    then: PyTorch gives zeros, where None would have an optimizer leave the bias out.
+    """
+    is_constant = _is_constant_of_derivative
+    stack = [s for node in order if type(node.location) is Backward for s in node.sources if is_constant(s)]
+    seen: set[Node] = set(order)
+    found: dict[Node, None] = {}
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is VARIABLE and "slot" in node.attrs:
+            found[node] = None
+        elif node.sources is not RELEASED:
+            stack.extend([s for s in node.sources if s.tracked or is_constant(s)])
+    return [leaf for leaf in found if leaf not in known]
+
+
+def _is_constant_of_derivative(node: Node) -> bool:
+    """Whether a node is a truth value, or was recorded for a derivative, without being tracked itself."""
+    if node.tracked or node.op is STOP_GRADIENT:
+        return False
+    return node.dtype is bool_ or type(node.location) is Backward
 
 
 def _tracked_history(root: Node) -> list[Node]:
@@ -296,3 +354,4 @@ def enable_grad() -> AbstractContextManager[None]:
 
 
 engine.backward = backward
+engine.on_accumulated = on_accumulated

@@ -19,6 +19,7 @@ from wengert.autodiff.reverse import or_zero, zero_like
 from wengert.core import tree
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Graph, Node, now, recorded_as, recording
+from wengert.ops.core import LITERAL, literal
 from wengert.ops.elementwise import add
 from wengert.ops.movement import broadcast_to, moveaxis
 from wengert.ops.op import PACK, Op, count_lanes, picks
@@ -48,11 +49,12 @@ def scan(
     """
     start, items = bodies.as_tensors(init), bodies.as_tensors(xs)
     steps = _length(tree.flatten(items)[0], length)
-    one = tree.map(lambda x: Tensor(bodies.placeholder_like(_first(x.node))), items)
+    one = tree.map(lambda x: x.family(bodies.placeholder_like(_first(x.node))), items)
     step, slots = bodies.record_step("scan", lambda c, x: _checked(function(c, x), c), (start, one))
     carry_structure, y_structure = step.structure.parts
     carries, n = len(tree.flatten(start)[0]), len(slots)
-    body, constants = bodies.close(bodies.with_slots(step, slots))
+    stepped = bodies.with_slots(step, slots)
+    body, constants = bodies.close(stepped)
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
     bodies.require_carry("scan", n, initial, body.outputs[: n + carries])
     nested = segments.lengths(steps, sum(node.size * node.dtype.itemsize for node in initial), memory)
@@ -61,13 +63,30 @@ def scan(
         results = segments.record_segments(body, *sources, steps, reverse, nested)
     else:
         results = record_scan(body, *sources, steps, reverse)
-    for slot, node in zip(slots, results):
-        slot._put(node)
+    counts = [_counted(step.graph.inputs[k], stepped.outputs[k]) for k in range(n)]
+    bodies.put_slots(slots, [_ahead(*one, steps) for one in zip(slots, counts, results)])
     final, ys = results[n : n + carries], results[n + carries :]
     return (
-        tree.unflatten(carry_structure, map(Tensor, final)),
-        tree.unflatten(y_structure, map(Tensor, ys)),
+        tree.unflatten(carry_structure, map(step.family, final)),
+        tree.unflatten(y_structure, map(step.family, ys)),
     )
+
+
+def _counted(before: Node, after: Node) -> int | None:
+    """By how much a step counts a slot up, where it does nothing but that to it; else None."""
+    total = 0
+    while after is not before:
+        numbers = [source.attrs["value"] for source in after.sources if source.op is LITERAL]
+        if after.op is not add or len(numbers) != 1 or after.dtype.kind not in "iu":
+            return None
+        total += numbers[0]
+        after = next(source for source in after.sources if source.op is not LITERAL)
+    return total
+
+
+def _ahead(slot: Any, count: int | None, result: Node, steps: int) -> Node:
+    """What a slot is after all steps. A counter's value is known where it is: no device is asked for it."""
+    return result if count is None else add(slot.node, literal(count * steps, slot.node.dtype))
 
 
 def _checked(result: Any, carry: Any) -> tuple[Any, Any]:
@@ -169,11 +188,12 @@ def _vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     constants, initial, xs = _split(y)
     n, results = len(initial), picks(y)
     own = len(body.outputs)
-    pulled = bodies.cotangent_body(body)  # inputs: constants, carry, x, then cotangents of floating outputs
-    floating_outputs = [i for i in range(own) if bodies.has_tangents(body.outputs[i])]
-    seeds = [or_zero(g[i], results[i]) for i in floating_outputs]
-    carry_seeds = [s for s, i in zip(seeds, floating_outputs) if i < n]
-    y_seeds = [s for s, i in zip(seeds, floating_outputs) if i >= n]
+    # of what is stacked, nothing is stepped through that is zero: the carries kept for this are never differentiated
+    seeded = [i for i in range(own) if bodies.has_tangents(body.outputs[i]) and (i < n or g[i] is not None)]
+    pulled = bodies.cotangent_body(body, seeded)  # inputs: constants, carry, x, then cotangents of these outputs
+    seeds = [or_zero(g[i], results[i]) for i in seeded]
+    carry_seeds = [s for s, i in zip(seeds, seeded) if i < n]
+    y_seeds = [s for s, i in zip(seeds, seeded) if i >= n]
     float_constants = [i for i, c in enumerate(constants) if bodies.has_tangents(c)]
     inner = _adding_up_constants(pulled, len(constants), n, len(xs), len(carry_seeds), len(float_constants))
     saved = results[own - n :]

@@ -11,21 +11,21 @@ one derivative only if it is holomorphic, which `holomorphic=True` promises. doc
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from wengert.api.creation import tensor
 from wengert.autodiff.forward import forward
 from wengert.autodiff.reverse import or_zero, reverse
+from wengert.autodiff.transformed import transformed
 from wengert.core import tree
 from wengert.core.conversion import differentiating
 from wengert.core.dtypes import COMPLEX, FLOATING, INEXACT
 from wengert.core.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from wengert.core.graph import Node, ancestors, recorded_as, recording
-from wengert.ops.core import VARIABLE, as_node, cast, literal, stop_gradient, variable
+from wengert.core.graph import Graph, Node, ancestors, dependents, recorded_as, recording
+from wengert.ops.core import VARIABLE, as_node, cast, literal, placeholder, stop_gradient, variable
 from wengert.ops.elementwise import conj
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of, other_families
 
 Function = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def _variables(argument: Any, name: str, position: int) -> tuple[Any, list[Node]
                 "have derivatives. Pass 2.0 instead of 2, cast with astype, or choose other argnums"
             )
         nodes.append(variable(node))
-    return tree.unflatten(structure, map(Tensor, nodes)), nodes
+    return tree.unflatten(structure, [family_of((leaf,))(node) for leaf, node in zip(leaves, nodes)]), nodes
 
 
 def _output_nodes(output: Any, name: str) -> tuple[list[Node], tree.Structure]:
@@ -108,6 +108,7 @@ class Linearized:
                 raise ArgumentError(f"{name}: with has_aux the function returns (value, auxiliary), not {result!r}")
             result, self.aux = result
         self.outputs, self.structure = _output_nodes(result, name)
+        self.family = family_of((*tree.flatten((args, result))[0],)) if other_families else Tensor
 
     def per_argument(self, leaves: Sequence[Any]) -> list[Any]:
         """One container for each differentiated argument, of its structure."""
@@ -116,7 +117,18 @@ class Linearized:
 
     def leave(self, nodes: Sequence[Node]) -> list[Tensor]:
         """Tensors for the world outside."""
-        return [Tensor(node) for node in _outside(nodes, self.variables)]
+        return [self.family(node) for node in _outside(nodes, self.variables)]
+
+    def linear(self, results: Sequence[Node], seeds: Sequence[Node]) -> Callable[[Sequence[Node]], list[Node]]:
+        """Results that are linear in some placeholders, as a function of what stands in their place.
+
+        The values it reads are named by Tensors, so that they are computed once and stay; as to gradients they belong
+        to the world outside, as what the function is given does.
+        """
+        graph = Graph(seeds, results, nodes=dependents(results, seeds))
+        captured = graph.captured()
+        kept = self.leave(captured)
+        return lambda given: graph.inline(*given, captured=[(c, slot.node) for c, slot in zip(captured, kept)])
 
     def leave_aux(self) -> Any:
         """The auxiliary output for the world outside."""
@@ -162,7 +174,7 @@ def value_and_grad(
     (9.0, 6.0)
     """
 
-    @functools.wraps(function)
+    @transformed(value_and_grad, function, argnums, has_aux, holomorphic)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         at = Linearized("grad", function, positions(argnums), args, kwargs, has_aux)
         if len(at.outputs) != 1 or at.outputs[0].shape != ():
@@ -210,7 +222,7 @@ def grad(
     """
     both = value_and_grad(function, argnums, has_aux, holomorphic)
 
-    @functools.wraps(function)
+    @transformed(grad, function, argnums, has_aux, holomorphic)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
@@ -231,9 +243,14 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     at = Linearized("vjp", function, range(len(primals)), primals, {}, has_aux)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        seeds = _matching(cotangent, at.outputs, at.structure, "vjp: the cotangent")
-        found = reverse(at.outputs, seeds, at.variables)
-        return tuple(at.per_argument(at.leave(or_zeros(found, at.variables))))
+        seeds = matching(cotangent, at.outputs, at.structure, "vjp: the cotangent")
+        if any(seed.tracked for seed in seeds):  # it may be differentiated by its cotangent
+            with recorded_as(recording.location, True):
+                places = [placeholder(y.shape, y.dtype, y.device) for y in at.outputs]
+                found = or_zeros(reverse(at.outputs, places, at.variables), at.variables)
+            return tuple(at.per_argument([at.family(node) for node in at.linear(found, places)(seeds)]))
+        found = or_zeros(reverse(at.outputs, seeds, at.variables), at.variables)
+        return tuple(at.per_argument(at.leave(found)))
 
     out = tree.unflatten(at.structure, at.leave(at.outputs))
     return (out, pullback, at.leave_aux()) if has_aux else (out, pullback)
@@ -252,7 +269,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
         raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents")
     at = Linearized("jvp", function, range(len(primals)), primals, {}, False)
     structure = tree.Structure(tuple, (), tuple(at.structures))
-    seeds = _matching(tuple(tangents), at.variables, structure, "jvp: the tangents")
+    seeds = matching(tuple(tangents), at.variables, structure, "jvp: the tangents")
     moved = or_zeros(forward(at.outputs, at.variables, seeds), at.outputs)
     outside = at.leave([*at.outputs, *moved])
     n = len(at.outputs)
@@ -267,7 +284,7 @@ def _as_tuple(values: Any, what: str, name: str = "jvp") -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _matching(values: Any, nodes: Sequence[Node], structure: tree.Structure, what: str) -> list[Node]:
+def matching(values: Any, nodes: Sequence[Node], structure: tree.Structure, what: str) -> list[Node]:
     """The leaves of `values` as nodes, checked to be of the given nodes' structure, shapes and dtypes."""
     leaves, found = tree.flatten(values)
     if found != structure and len(leaves) != len(nodes):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from wengert.api.creation import tensor
 from wengert.autodiff.batching import batch
+from wengert.autodiff.transformed import transformed
 from wengert.core import tree
 from wengert.core.dtypes import int64
 from wengert.core.errors import ArgumentError, AssignmentError, ShapeError
@@ -18,7 +18,7 @@ from wengert.core.graph import Node, dependents, recording, tracing
 from wengert.ops.core import as_node, data, placeholder
 from wengert.ops.elementwise import add, multiply
 from wengert.ops.movement import broadcast_to, moveaxis, normalize_axis
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of
 
 
 def vmap(
@@ -37,7 +37,7 @@ def vmap(
     if randomness not in ("different", "same"):
         raise ArgumentError(f'vmap: randomness is "different" or "same", not {randomness!r}')
 
-    @functools.wraps(function)
+    @transformed(vmap, function, in_axes, out_axes, randomness)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
         axes = tree.spread(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "vmap: in_axes")
@@ -52,9 +52,10 @@ def vmap(
         _keep_assignments(assigned, lanes)
         outputs, shape = tree.flatten(result)
         nodes = [leaf.node if isinstance(leaf, Tensor) else as_node(leaf) for leaf in outputs]
+        family = family_of(outputs)
         places = tree.spread(out_axes, result, "vmap: out_axes")
         over = batch(nodes, lanes)
-        return tree.unflatten(shape, [_result(o, n, a, count) for o, n, a in zip(over, nodes, places)])
+        return tree.unflatten(shape, [_result(o, n, a, count, family) for o, n, a in zip(over, nodes, places)])
 
     return mapped
 
@@ -69,7 +70,7 @@ def lane_of(leaf: Any, axis: int | None, lanes: dict[Node, Node], asker: str = "
     whole = moveaxis(node, normalize_axis(axis, node.ndim, asker), 0)
     lane = placeholder(whole.shape[1:], node.dtype, node.device, tracked=node.tracked)
     lanes[lane] = whole
-    return Tensor(lane)
+    return family_of((leaf,))(lane)
 
 
 def _lane_count(lanes: dict[Node, Node]) -> int:
@@ -105,10 +106,10 @@ def _keep_assignments(assigned: dict[Any, Node], lanes: dict[Node, Node]) -> Non
         slot._put(node)
 
 
-def _result(over: Node | None, node: Node, axis: int | None, count: int) -> Tensor:
+def _result(over: Node | None, node: Node, axis: int | None, count: int, family: type[Tensor]) -> Tensor:
     if axis is None:
         if over is not None:
             raise ArgumentError("vmap: out_axes is None for a result that differs from lane to lane")
-        return Tensor(node)
+        return family(node)
     whole = broadcast_to(node, (count, *node.shape)) if over is None else over
-    return Tensor(moveaxis(whole, 0, normalize_axis(axis, whole.ndim, "vmap")))
+    return family(moveaxis(whole, 0, normalize_axis(axis, whole.ndim, "vmap")))

@@ -19,39 +19,61 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from wengert.autodiff import body as bodies
-from wengert.autodiff.cond import WhileLoop, batched_loop, cond, record_while, tangent_loop, while_loop
+from wengert.autodiff.cond import WhileLoop, cond, record_while, tangent_loop, while_loop
+from wengert.autodiff.lanes import apart, over_lanes
 from wengert.autodiff.reverse import or_zero, zero_like
+from wengert.core.devices import HOST
 from wengert.core.dtypes import int64
 from wengert.core.graph import Graph, Node
-from wengert.ops.core import data, literal
+from wengert.ops.core import data, literal, placeholder, to_device
 from wengert.ops.elementwise import add, equal, floor_divide, less, logical_and, minimum, multiply, subtract, where
 from wengert.ops.gather import index_put, take
-from wengert.ops.movement import broadcast_to, expand_dims
-from wengert.ops.op import Op, count_lanes, each_batched, picks
+from wengert.ops.movement import broadcast_to, expand_dims, reshape
+from wengert.ops.op import Op, count_lanes, picks
 from wengert.ops.reduce import sum as sum_of
 from wengert.tensor import Tensor
 
 
-def record_gradient(loop: WhileLoop, seeds: Sequence[Node], places: int) -> list[Node]:
-    """The cotangents of a loop's constants and of its first carry, where they have some."""
+def record_gradient(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: int | None = None) -> list[Node]:
+    """The cotangents of a loop's constants and of its first carry, where they have some; of lanes all together."""
+    found = _of_each_lane(loop, seeds, places, lanes)
+    return _summed(found, [*loop.constants, *loop.initial], lanes)
+
+
+def _summed(found: Sequence[Any], sources: Sequence[Node], lanes: int | None) -> list[Node]:
+    """Cotangents of each lane, added up for sources that all lanes share."""
+    floating = [source for source in sources if bodies.has_tangents(source)]
+    return [
+        one if lanes is None or source.shape[0] == lanes else sum_of(one, axis=0, keepdims=True)
+        for one, source in zip(found, floating)
+    ]
+
+
+def _of_each_lane(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: int | None) -> list[Node]:
+    """The cotangents of a loop's constants and of its first carry, in each lane."""
     n, count = len(loop.constants), len(loop.constants) + len(loop.initial)
-    sources = [*loop.constants, *loop.initial, *seeds]
+    given = [*loop.constants, *loop.initial, *seeds]
+    device = _device_of(given)  # counters of the host's are kept beside the rest
+    sources = [to_device(node, device) for node in given]
     if not any(bodies.has_tangents(node) for node in sources[:count]):
         return []
+    pulled = bodies.cotangent_body(loop.step)
 
     def gradient(*leaves: Tensor) -> list[Tensor]:
         nodes = [leaf.node for leaf in leaves]
         inner = WhileLoop(loop.test, loop.step, nodes[:n], nodes[n:count])
-        return [Tensor(node) for node in _walked(inner, nodes[count:], places)]
+        return [Tensor(node) for node in _walked(inner, pulled, nodes[count:], places)]
 
-    body = bodies.record("while_loop", gradient, [Tensor(bodies.placeholder_like(node)) for node in sources]).graph
-    attrs = {"test": loop.test, "step": loop.step, "constants": n, "checkpoints": places}
-    return list(picks(WHILE_GRADIENT(*sources, body=body, **attrs)))
+    one = [Tensor(placeholder(node.shape, node.dtype, device)) for node in pulled.inputs]
+    body = bodies.record("while_loop", gradient, one).graph
+    graphs = {"test": loop.test, "step": loop.step, "pulled": pulled, "body": body}
+    return list(picks(WHILE_GRADIENT(*sources, **graphs, constants=n, checkpoints=places, lanes=lanes)))
 
 
 # --- the two loops --------------------------------------------------------------------------------------------------
@@ -78,18 +100,23 @@ class _Kept:
         return [Tensor(node) for node in (add(self.used, _number(1)), marks, *held)]
 
 
-def _number(value: int) -> Node:
-    return literal(value, int64)
+def _device_of(carry: Sequence[Node]) -> str:
+    """The GPU that a loop's values are on, or the host."""
+    return next((node.device for node in carry if node.device != HOST), HOST)
 
 
-def _places(count: int, carry: Sequence[Node]) -> list[Tensor]:
+def _number(value: int, device: str = HOST) -> Node:
+    return literal(value, int64, device)
+
+
+def _places(count: int, carry: Sequence[Node], device: str) -> list[Tensor]:
     whole = [broadcast_to(expand_dims(zero_like(one), 0), (count, *one.shape)) for one in carry]
-    return [Tensor(node) for node in (_number(0), broadcast_to(_number(0), (count,)), *whole)]
+    marks = broadcast_to(_number(0, device), (count,))
+    return [Tensor(node) for node in (_number(0, device), marks, *whole)]
 
 
-def _walked(loop: WhileLoop, seeds: Sequence[Node], places: int) -> list[Node]:
+def _walked(loop: WhileLoop, pulled: Graph, seeds: Sequence[Node], places: int) -> list[Node]:
     steps, kept = _run_keeping(loop, places)
-    pulled = bodies.cotangent_body(loop.step)
     floating = [bodies.has_tangents(node) for node in loop.constants]
     totals = [zero_like(node) for node, has in zip(loop.constants, floating) if has]
     start = (Tensor(steps), kept, [Tensor(s) for s in seeds], [Tensor(t) for t in totals])
@@ -132,7 +159,8 @@ def _run_keeping(loop: WhileLoop, places: int) -> tuple[Node, list[Tensor]]:
         return carry, count, distance, kept
 
     carry = [Tensor(node) for node in loop.initial]
-    start = (carry, Tensor(_number(0)), Tensor(_number(1)), _places(places, loop.initial))
+    device = _device_of(loop.initial)
+    start = (carry, Tensor(_number(0, device)), Tensor(_number(1, device)), _places(places, loop.initial, device))
     _, count, _, kept = while_loop(lambda state: goes_on(state[0]), stretch, start)
     return count.node, kept
 
@@ -198,8 +226,32 @@ def _reversible(places: int, repetitions: int) -> int:
 # --- the op ---------------------------------------------------------------------------------------------------------
 
 
-def _infer(*sources: Node, test: Graph, step: Graph, body: Graph, constants: int, checkpoints: int) -> Any:
-    return tuple(n.shape for n in body.outputs), tuple(n.dtype for n in body.outputs)
+def _infer(*sources: Node, body: Graph, lanes: int | None, **attrs: Any) -> Any:
+    lead = () if lanes is None else (lanes,)
+    return tuple((*lead, *n.shape) for n in body.outputs), tuple(n.dtype for n in body.outputs)
+
+
+def _numpy(*arrays: Any, body: Graph, lanes: int | None, **attrs: Any) -> Any:
+    if lanes is not None:
+        flags = tuple(array.shape[0] == lanes for array in arrays)
+        arrays = tuple(array if flag else array[0] for array, flag in zip(arrays, flags))
+        body = _over_lanes(body, lanes, flags)
+    return tuple(body(*arrays))
+
+
+@lru_cache(maxsize=64)
+def _over_lanes(body: Graph, lanes: int, flags: tuple[bool, ...]) -> Graph:
+    return bodies.batched_body(body, lanes, flags, [True] * len(body.outputs))[0]
+
+
+def in_lockstep(y: Node) -> list[Node]:
+    """The cotangents of a loop, or of one over lanes by loops that step all of them at once."""
+    body, lanes, sources = y.attrs["body"], y.attrs["lanes"], list(y.sources)
+    if lanes is not None:
+        flags = [source.shape[0] == lanes for source in sources]
+        sources = [one if flag else reshape(one, one.shape[1:]) for one, flag in zip(sources, flags)]
+        body = bodies.batched_body(body, lanes, flags, [True] * len(body.outputs))[0]
+    return list(body.inline(*sources))
 
 
 def _parts(y: Node, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -215,7 +267,8 @@ def _with_tangents(y: Node, tangents: Sequence[Node | None], seeds: Sequence[Nod
     n = attrs["constants"]
     moving = [s for s in sources if bodies.has_tangents(s)]
     loop = tangent_loop(attrs["test"], attrs["step"], n, sources, tangents)
-    found = record_gradient(loop, [*[or_zero(s, g) for s, g in zip(seeds, given)], *given], attrs["checkpoints"])
+    every = [*[or_zero(s, g) for s, g in zip(seeds, given)], *given]
+    found = _of_each_lane(loop, every, attrs["checkpoints"], attrs["lanes"])
     first = sum(bodies.has_tangents(s) for s in sources[:n])
     return [*found[:first], *found[2 * first : first + len(moving)]]
 
@@ -230,24 +283,23 @@ def _vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     attrs = y.attrs
     n, found = attrs["constants"], iter(g)
     along = [next(found) if bodies.has_tangents(s) else None for s in sources]
-    by_source = iter(_with_tangents(y, along, [None] * len(given)))
+    by_source = iter(_summed(_with_tangents(y, along, [None] * len(given)), sources, attrs["lanes"]))
     loop = tangent_loop(attrs["test"], attrs["step"], n, sources, along)
-    by_seed = record_while(*loop, attrs["checkpoints"])[len(sources) - n :]
+    by_seed = record_while(*loop, attrs["checkpoints"], attrs["lanes"])[len(sources) - n :]
     return [*[next(by_source) if bodies.has_tangents(s) else None for s in sources], *by_seed]
 
 
 def _batch(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    lanes, n = count_lanes(sources, batched), y.attrs["constants"]
-    values, seeds = _parts(y, each_batched(sources, batched, lanes))
-    test, step = batched_loop(y.attrs["test"], y.attrs["step"], n, lanes, [True] * len(values))
-    found = record_gradient(WhileLoop(test, step, values[:n], values[n:]), seeds, y.attrs["checkpoints"])
-    return found[0].sources[0]
+    lanes, inner = count_lanes(sources, batched), y.attrs["lanes"]
+    values = over_lanes(sources, batched, lanes, inner, range(y.attrs["constants"]))
+    every = lanes if inner is None else lanes * inner
+    return apart(WHILE_GRADIENT(*values, **{**y.attrs, "lanes": every}), lanes, inner)
 
 
 WHILE_GRADIENT = Op(
     "while_gradient",
     infer=_infer,
-    numpy=lambda *arrays, body, **attrs: tuple(body(*arrays)),
+    numpy=_numpy,
     vjp=_vjp,
     jvp=_jvp,
     batch=_batch,

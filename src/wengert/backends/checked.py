@@ -21,6 +21,7 @@ from wengert.core.dtypes import FLOATING, HALF, bfloat16, float32, float64
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.ops.core import CAST
+from wengert.ops.decompose import FACTOR_EIG, FACTOR_EIGH, FACTOR_SVD
 from wengert.ops.op import PICK
 from wengert.ops.recorders import Elementwise
 from wengert.plan.plan import Step
@@ -91,6 +92,8 @@ def kernel_name(step: Step) -> str:
     """The C function that carries a step out, or the op that its reference computes."""
     if step.host_op is not None:
         return f"the reference of {step.host_op.op.name}"
+    if step.loop is not None:
+        return f"the graph of {step.loop.node.op.name}"
     if step.code is None:
         return "nothing"
     if step.code.call is not None:
@@ -122,8 +125,14 @@ class Reference(NamedTuple):
     shaken: tuple[Any, ...]
 
 
+_FREE = {FACTOR_SVD: (0, 2), FACTOR_EIGH: (1,), FACTOR_EIG: (1,)}
+"""Results that are not unique: vectors have any sign, and those of equal values are any basis."""
+
+
 def has_reference(node: Node) -> bool:
-    """Whether the host can compute it: not what a CUDA kernel of the user's own gives."""
+    """Whether the host can compute it: not what a CUDA kernel of the user's own gives, nor vectors of any sign."""
+    if node.op is PICK and node.attrs["index"] in _FREE.get(node.sources[0].op, ()):
+        return False
     return node.op.on_host
 
 

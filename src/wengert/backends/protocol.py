@@ -169,6 +169,22 @@ class CapturedGraph(Replayable, Protocol):
         """Declare memory that only what is captured next uses: nothing else of the program, at any time."""
         ...
 
+    def condition(self) -> int:
+        """A new condition, which kernels of the graph set: what a kernel takes for it."""
+        ...
+
+    def loop(self, condition: int) -> Any:
+        """Capture a body that is repeated as long as a condition holds: for `inside`."""
+        ...
+
+    def branch(self, condition: int) -> tuple[Any, Any]:
+        """Capture two bodies, of which the first runs where a condition holds, and else the second: for `inside`."""
+        ...
+
+    def inside(self, body: Any) -> AbstractContextManager[None]:
+        """Inside, what is put on the stream is captured in a body."""
+        ...
+
 
 class Driver(Protocol):
     """One GPU with one stream, in whose order everything happens. Whoever holds its lock has the stream and the arena
@@ -243,11 +259,11 @@ class Driver(Protocol):
         ...
 
     def error_flag(self) -> int:
-        """The address of the number that kernels set when they meet an index out of range."""
+        """The address of the number that kernels set when they meet an index out of range, or cannot go on."""
         ...
 
-    def took_error(self) -> bool:
-        """Whether a kernel has met an index out of range since the last time of asking; waits for all kernels."""
+    def took_error(self) -> int:
+        """What kernels have noted there since the last time of asking; waits for all kernels."""
         ...
 
     # --- copies ---------------------------------------------------------------------------------------------------
@@ -311,8 +327,10 @@ class Driver(Protocol):
         """A tensor map of the buffer at an address, as the copy engine reads it."""
         ...
 
-    def launch(self, function: Any, shape: Sequence[int], arguments: Any) -> None:
-        """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers."""
+    def launch(self, function: Any, shape: Sequence[int], arguments: Any, cooperative: bool = False) -> None:
+        """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers. `cooperative`: its blocks wait
+        for one another, so all are on the device at the same time.
+        """
         ...
 
     def dependent_launch(self, function: Any, shape: Sequence[int], arguments: Any) -> Replayable:
@@ -321,4 +339,8 @@ class Driver(Protocol):
 
     def capturing(self) -> AbstractContextManager[CapturedGraph]:
         """Inside, what is put on the stream does not run: it is captured as a graph, ready to replay afterwards."""
+        ...
+
+    def has_conditions(self) -> bool:
+        """Whether graphs may have bodies that run on conditions."""
         ...

@@ -106,7 +106,7 @@ BINARY = elementwise(2, but="copysign floor_divide nextafter")
 BINARY += """ binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss poisson_nll_loss
     smooth_l1_loss
 """
-TESTS = "argmax ceil floor isfinite isinf isnan logical_not round sign signbit trunc"
+TESTS = "argmax ceil floor isfinite isinf isnan logical_not round signbit trunc"
 COMPARISONS = """
     copysign equal greater greater_equal less less_equal logical_and logical_or logical_xor nextafter not_equal
 """

@@ -260,7 +260,7 @@ def machine() -> dict[str, Any]:
     """Who was measured."""
     found: dict[str, Any] = {"cpu": _processor(), "cores": len(os.sched_getaffinity(0)), "gpu": None}
     if wg.cuda.is_available():
-        from wengert.backends.cuda.driver import opened
+        from wengert.backends.cuda.memory import opened
 
         found["gpu"] = opened("cuda:0").name
     found["python"], found["wengert"] = platform.python_version(), wg.__version__

@@ -6,7 +6,8 @@ body a second time already, over `recompute_barrier(x)` in place of each of its 
 `cse`: equal nodes are made one, in a single dictionary pass. Two nodes are equal when they have the same op, sources
 and type, and attributes that are equal with their types: 1, 1.0 and True are three values, -1 and -2 two (though their
 hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes. Reductions that differ in nothing but
-whether they keep the reduced axes are one, reshaped. What is computed again on purpose (by `checkpoint`, `remat`) is
+whether they keep the reduced axes are one, reshaped. A `while_loop` whose values a later one computes beside its own is
+that one. What is computed again on purpose (by `checkpoint`, `remat`) is
 computed from `recompute_barrier(x)`, which is another node than x.
 
 `dce`: only the nodes stay that lead to outputs, and of ops that carry a body (`cond`, `scan`, `checkpoint`) only the
@@ -16,27 +17,41 @@ counter moves on by an op of its own, which the counter's slot needs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
 from wengert.autodiff.checkpoint import CHECKPOINT
-from wengert.autodiff.cond import COND
+from wengert.autodiff.cond import COND, WHILE, lockstep
 from wengert.autodiff.scan import SCAN
-from wengert.autodiff.while_gradient import WHILE_GRADIENT
-from wengert.compiler.rewrite import made_by, over, rewrite, spend, with_attrs, with_sources
-from wengert.core.canonical import frozen_attributes
+from wengert.autodiff.while_gradient import WHILE_GRADIENT, in_lockstep
+from wengert.compiler.rewrite import (
+    depending,
+    made_by,
+    over,
+    picked,
+    rewrite,
+    spend,
+    with_attrs,
+    with_bodies,
+    with_sources,
+)
+from wengert.core.canonical import entries, frozen_attributes
 from wengert.core.devices import HOST_TARGET, Target
+from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Graph, Node
 from wengert.ops import elementwise as e
-from wengert.ops.core import DATA
-from wengert.ops.movement import reshape
-from wengert.ops.op import PICK
+from wengert.ops.core import CAST, DATA
+from wengert.ops.linalg import MATMUL
+from wengert.ops.movement import CONCAT, reshape
+from wengert.ops.op import PICK, picks
+from wengert.ops.random import RANDOM_BITS
 
 
 def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph without checkpoints, and with the loops that walk a `while_loop` back.
+    """The graph without checkpoints, and with the loops that walk a `while_loop` back. A loop over lanes steps them all
+    at once, unless it is small enough for kernels in which a lane ends by itself.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -45,24 +60,75 @@ def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in inline(Graph([x], [y])).nodes]
     ['checkpoint', 'sin', 'sin']
     """
+    return _inlined(graph, {})
+
+
+def _inlined(graph: Graph, done: dict[Graph, Graph]) -> Graph:
+    """The graph with its ops inlined, and what has ops to inline in loops that come to be by that."""
     results: dict[Node, list[Node]] = {}
 
     def rule(node: Node) -> Node | None:
         if node.op is not PICK or not any(made_by(node.sources[0], op) for op in _INLINED):
             return None
         whole = node.sources[0]
+        if whole.op is not CHECKPOINT and (_is_one_loop(whole) or is_small(whole)):
+            return None
         if whole not in results:
             results[whole] = _results(whole)
         return results[whole][node.attrs["index"]]
 
-    return rewrite(graph, rule)
+    graph = rewrite(graph, rule)
+    if all(whole.op is CHECKPOINT for whole in results):
+        return graph
+    return with_bodies(graph, lambda body: _everywhere(body, done), done)
 
 
-_INLINED = (CHECKPOINT, WHILE_GRADIENT)
+def _everywhere(graph: Graph, done: dict[Graph, Graph]) -> Graph:
+    return _inlined(with_bodies(graph, lambda body: _everywhere(body, done), done), done)
+
+
+_INLINED = (CHECKPOINT, WHILE, WHILE_GRADIENT)
+
+
+def _is_one_loop(node: Node) -> bool:
+    return node.op is WHILE and node.attrs["lanes"] is None
+
+
+SMALL, NODES = 64, 1000
+"""Elements of a value, and nodes of a loop over lanes, with which a kernel carries out a lane by itself."""
+
+
+def is_small(loop: Node) -> bool:
+    """Whether a loop's test, step and cotangents are few, of few elements, and nothing but arithmetic."""
+    graphs = [loop.attrs[name] for name in ("test", "step", "pulled") if name in loop.attrs]
+    nodes = [node for graph in graphs for node in (*graph.inputs, *graph.nodes)]
+    return len(nodes) <= NODES and all(map(_is_small_arithmetic, nodes))
+
+
+def _is_small_arithmetic(node: Node) -> bool:
+    op = node.op
+    if op in (WHILE, COND, SCAN):
+        graphs = [one for value in node.attrs.values() for one in (value if type(value) is tuple else (value,))]
+        return all(_is_small_arithmetic(one) for graph in graphs if isinstance(graph, Graph) for one in graph.nodes)
+    return op.kind == "tuple" or (node.size <= SMALL and is_arithmetic(node))
+
+
+def is_arithmetic(node: Node) -> bool:
+    """Whether an op other than a loop or branch is arithmetic of elements, which a loop may have written out."""
+    op = node.op
+    if isinstance(node.dtype, tuple) or node.dtype in COMPLEX:
+        return op.kind == "tuple"
+    if op.kind == "elementwise":
+        return op.c is not None or op is CAST
+    return op.kind in ("source", "identity", "movement", "reduction", "tuple") or op in (MATMUL, CONCAT, RANDOM_BITS)
 
 
 def _results(whole: Node) -> list[Node]:
     """What a body gives, recorded over what its op reads."""
+    if whole.op is WHILE:
+        return lockstep(whole)
+    if whole.op is WHILE_GRADIENT:
+        return in_lockstep(whole)
     found: list[Node] = whole.attrs["body"].inline(*whole.sources)
     return found
 
@@ -149,7 +215,85 @@ def cse(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in cse(Graph([x], [y])).nodes]
     ['exp', 'add']
     """
-    return rewrite(graph, _Seen(graph).rule)
+    graph = rewrite(graph, _Seen(graph).rule)
+    return _without_contained_loops(graph)
+
+
+# A loop that another one contains is an expression that is computed twice. Forward mode makes such pairs: the loop that
+# carries tangents along computes the values again. Two programs of one loop may also round differently, and take other
+# steps near the limit of rounding; what reads the values of one and the tangents of the other would mix both.
+
+
+def _without_contained_loops(graph: Graph) -> Graph:
+    """The graph in which what reads a contained loop reads the one that contains it."""
+    while (found := next(_contained(graph), None)) is not None:
+        inner, outer = found
+        if not spend(inner, "a loop that another one contains".__str__):
+            break
+        graph = _read_from(graph, inner, outer)
+    return graph
+
+
+def _contained(graph: Graph) -> Iterator[tuple[Node, Node]]:
+    """Loops, and another each that contains it and does not depend on it."""
+    if sum(node.op is WHILE for node in graph.nodes) < 2:
+        return
+    only_picked = picked(graph, WHILE)
+    loops = [node for node in graph.nodes if node in only_picked]
+    for inner in loops:
+        after = depending(graph.nodes, [inner])
+        for outer in loops:
+            if outer is not inner and outer not in after and _contains(outer, inner):
+                yield inner, outer
+
+
+def _contains(outer: Node, inner: Node) -> bool:
+    """Whether a loop's first constants and values are those of another, which is made of nothing else."""
+    n, m = inner.attrs["constants"], outer.attrs["constants"]
+    carries = len(inner.sources) - n
+    if any(inner.attrs[name] != outer.attrs[name] for name in ("checkpoints", "lanes")):
+        return False
+    if m < n or len(outer.sources) - m < carries or len(outer.sources) == len(inner.sources):
+        return False
+    if outer.sources[:n] != inner.sources[:n] or outer.sources[m : m + carries] != inner.sources[n:]:
+        return False
+    ours, theirs = [*range(n + carries)], [*range(n), *range(m, m + carries)]
+    return all(
+        _form(inner.attrs[name], ours, count) == _form(outer.attrs[name], theirs, count)
+        for name, count in (("test", 1), ("step", carries))
+    )
+
+
+def _form(body: Graph, inputs: list[int], outputs: int) -> Hashable:
+    """What a body's first outputs are of these inputs of it; itself alone where they read others."""
+    wanted = body.outputs[:outputs]
+    needed = set(wanted)
+    for node in reversed(body.nodes):
+        if node in needed:
+            needed.update(node.sources)
+    places: dict[Node, Hashable] = {body.inputs[i]: ("input", k) for k, i in enumerate(inputs)}
+    found = entries([node for node in body.nodes if node in needed], places, lambda node: ("other", node))
+    return tuple(found), tuple([places.get(node, node) for node in wanted])
+
+
+def _read_from(graph: Graph, inner: Node, outer: Node) -> Graph:
+    """The graph without the inner loop. What read it comes after the outer one."""
+    results, late = picks(outer), depending(graph.nodes, [inner])
+    replacing: dict[Node, Node] = {}
+    early = [node for node in graph.nodes if node is not inner and node not in late]
+    nodes = early
+    for node in graph.nodes:
+        if node not in late or node is inner:
+            continue
+        if node.op is PICK and node.sources[0] is inner:
+            replacing[node] = results[node.attrs["index"]]
+            nodes.append(replacing[node])
+            continue
+        current = over(node, replacing)
+        if current is not node:
+            replacing[node] = current
+        nodes.append(current)
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
 
 
 # --- dce ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 rounded where it is made.
 
 In: a graph. Out: on the CPU the graph with its reductions, products and convolutions as those of `ops.fixed_order`; the
-graph itself where nobody asked. It comes first: the passes behind it see no sum that they could reorder.
+graph itself where nobody asked. It comes first: the passes behind it see no sum that they could reorder. On a GPU
+kernels keep their order by themselves (`DeviceProperties.invariant`), and round what a product or convolution gives.
 
 What a kernel computes from values of half precision it keeps in float32 until it stores it, so how a graph is cut into
 kernels would show in the bits. Here such an op becomes one of float32 between casts, which round wherever they stand.
@@ -21,7 +22,7 @@ from wengert.ops.recorders import Elementwise
 
 
 def fixed_order(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with sums in a fixed order; the graph itself where that is not asked for, and on a GPU.
+    """The graph with sums in a fixed order, on the CPU, and with half precision rounded; as it is if nobody asked.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -30,16 +31,26 @@ def fixed_order(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in fixed_order(graph, Target(invariant=True)).nodes]
     ['exp', 'tree_sum']
     """
-    return rewrite(graph, _rule) if target.invariant and not target.launches else graph
+    return rewrite(graph, _rounding if target.launches else _rule) if target.invariant else graph
+
+
+def _rounding(node: Node) -> Node | None:
+    """Loops in half precision: they are computed in float32, and rounded wherever they stand."""
+    is_loop = node.op.kind == "reduction" or isinstance(node.op, Elementwise)
+    return _rounded(node) if is_loop and node.dtype in HALF and _is_computed(node) else None
 
 
 def _rule(node: Node) -> Node | None:
     if node.dtype in HALF and _is_computed(node):
-        wide = [cast(source, float32) if source.dtype in HALF else source for source in node.sources]
-        return cast(_like(node, wide), node.dtype)
+        return _rounded(node)
     if node.op in FIXED and node.dtype in INEXACT and node.dtype not in HALF:
         return FIXED[node.op](*node.sources, **node.attrs)
     return None
+
+
+def _rounded(node: Node) -> Node:
+    wide = [cast(source, float32) if source.dtype in HALF else source for source in node.sources]
+    return cast(_like(node, wide), node.dtype)
 
 
 def _is_computed(node: Node) -> bool:

@@ -1,4 +1,5 @@
-"""Layout: on a GPU, convolutions that tensor cores carry out have their channels last, and so have the values between.
+"""Layout: on a GPU, convolutions that tensor cores carry out have their channels last, and so have the values between;
+depthwise convolutions and those over one axis have so in every precision.
 
 In: a graph. Out: the graph in which every such convolution is one over values with their channels last. A value has two
 forms, as recorded and channels last. The walk makes each in the form its sources come in: elementwise ops, reductions,
@@ -22,13 +23,17 @@ from wengert.compiler.layout_convolution import (
     folding,
     form_round,
     is_convolution_of_gradient,
+    is_depthwise,
     is_product,
     product,
     product_by_input,
     product_by_weight,
     steps_over,
+    suits_groups,
     taken,
     weight_round,
+    with_padding,
+    without_padding,
 )
 from wengert.compiler.layout_pool import largest, takes_in
 from wengert.compiler.rewrite import for_ops, looking_into, made_by, over, spend
@@ -76,20 +81,39 @@ _PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of mo
 @for_ops(*_CONVOLUTIONS)
 def layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     """The graph with its convolutions channels last; the graph itself where none is to be."""
-    chosen = {node for node in graph.nodes if _is_chosen(node, target)}
+    chosen = _chosen(graph, target)
     if not chosen:
         return graph
     with looking_into(graph):
         return _ChannelsLast(graph, chosen).through()
 
 
-def _is_chosen(node: Node, target: Target) -> bool:
-    """Whether a convolution is faster with channels last: on a GPU, by tensor cores, in one group."""
-    if node.op not in _CONVOLUTIONS or is_host(node.device) or node.ndim not in (4, 5):
+def _chosen(graph: Graph, target: Target) -> set[Node]:
+    """The convolutions that are faster with channels last: on a GPU, by tensor cores, depthwise ones, and 1-d ones.
+
+    In plain float32 other 2-d and 3-d convolutions stay as they are; those between depthwise ones that are products
+    go with them.
+    """
+    nodes = [node for node in graph.nodes if node.op in _CONVOLUTIONS and _can_be_last(node)]
+    depthwise = any(is_depthwise(node) for node in nodes)
+
+    def is_faster(node: Node) -> bool:
+        between = depthwise and (is_depthwise(node) or is_product(node))
+        return between or node.ndim == 3 or _by_tensor_cores(node, target)
+
+    return {node for node in nodes if is_faster(node) and _spends(node)}
+
+
+def _can_be_last(node: Node) -> bool:
+    """Whether there are kernels for a convolution with channels last: of one group, or of groups that suit them."""
+    if is_host(node.device) or node.ndim not in (3, 4, 5) or node.dtype not in (*HALF, float32):
         return False
-    by_tensor_cores = node.dtype in HALF or (node.dtype is float32 and target.tf32)
     sizes = math.prod(x.size for x in (node, *node.sources))
-    return bool(by_tensor_cores and node.attrs["groups"] == 1 and sizes and _spends(node))
+    return bool(sizes) and (node.attrs["groups"] == 1 or is_depthwise(node) or suits_groups(node))
+
+
+def _by_tensor_cores(node: Node, target: Target) -> bool:
+    return node.dtype in HALF or target.tf32
 
 
 def _spends(node: Node) -> bool:
@@ -188,13 +212,24 @@ class _ChannelsLast:
         if is_product(node):
             return self._product(node)
         fold = folding(node)
-        made = self._add(self._folded(node, fold) if fold else self._convolved(node))
+        if fold is None and node.op is CONVOLVE_INPUT and (part := self._only_part(node)) is not None:
+            self.unread.add(node)
+            return self._keep(*part)
+        made = self._add(self._folded(node, fold) if fold else self._convolved(with_padding(node)))
         if node.op is not CONVOLVE_WEIGHT:
             return self._keep(node, made)
         if fold:
             made = self._added(lambda: fold.unfolded(made))
         self.first[node] = self._permuted(made, first_order(node.ndim))
         return True
+
+    def _only_part(self, node: Node) -> tuple[Node, Node] | None:
+        """The slice that is all that anybody reads of a convolution by its input, and a convolution that makes it."""
+        readers = self.readers.get(node, [])
+        if len(readers) != 1 or node in self.graph.outputs:
+            return None
+        less = without_padding(node, readers[0])
+        return None if less is None else (readers[0], self._add(self._convolved(less)))
 
     def _product(self, node: Node) -> bool:
         """A convolution whose kernel is one element."""

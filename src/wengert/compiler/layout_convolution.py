@@ -4,6 +4,7 @@ A convolution over few channels, as of an image, is folded: it becomes one over 
 Under a stride of 2 every 2 x 2 neighbours count as channels of one place: a kernel of 7 x 7 over 3 channels is one of
 4 x 4 over 12, at stride 1. What is left of the last 16 bytes is filled up with zeros. All of it is movement, which the
 kernel that casts the image takes in. A convolution with a kernel of one element is a product of places by channels.
+Zeros that were laid around a convolution's input become its padding.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from wengert.compiler.rewrite import made_by
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Node, Shape
 from wengert.ops.channels_last import last_order, permuted
 from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
 from wengert.ops.linalg import MATMUL
-from wengert.ops.movement import flip, permute_dims, place, reshape, take_slice
+from wengert.ops.movement import PLACE, SLICE, flip, permute_dims, place, reshape, take_slice
 
 CHUNK = 16  # bytes that are read at once
+FEW = 16  # channels of a group
 MOST = 16  # channels that folding makes, unless the kernel is then of one element: patches of an image
 
 
@@ -80,7 +83,7 @@ class Folding:
 
 def folding(node: Node) -> Folding | None:
     """How a convolution, or the gradient with respect to its weight, is folded; None where it has channels enough."""
-    if node.op is CONVOLVE_INPUT:
+    if node.op is CONVOLVE_INPUT or node.attrs["groups"] > 1:
         return None
     x, a = node.sources[0], node.attrs
     weight, y = (node, node.sources[1]) if node.op is CONVOLVE_WEIGHT else (node.sources[1], node)
@@ -108,6 +111,59 @@ def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk:
     return Folding(x.shape[1], -(-own // chunk) * chunk, factor, ahead, given, kernel, stride, padding)
 
 
+# --- padding --------------------------------------------------------------------------------------------------------
+
+
+def with_padding(node: Node) -> Node:
+    """A convolution, or one by its weight, whose input is laid into zeros, with these zeros as its padding.
+
+    Other convolutions as they are. A causal convolution is recorded so: its input is padded on one side.
+    """
+    x = node.sources[0]
+    if node.op is CONVOLVE_INPUT or not made_by(x, PLACE) or not _is_along_space(x.attrs, x.shape, x.sources[0].shape):
+        return node
+    inner = x.sources[0]
+    padding = _wider(node.attrs["padding"], x.attrs["starts"][2:], x.shape[2:], inner.shape[2:])
+    return node.op(inner, node.sources[1], **{**node.attrs, "padding": padding})
+
+
+def without_padding(node: Node, part: Node) -> Node | None:
+    """A convolution by its input of which a slice is wanted, as one that makes no more; None where it has steps."""
+    if not made_by(part, SLICE) or not _is_along_space(part.attrs, node.shape, part.shape):
+        return None
+    padding = _wider(node.attrs["padding"], part.attrs["starts"][2:], node.shape[2:], part.shape[2:])
+    return CONVOLVE_INPUT(*node.sources, **{**node.attrs, "padding": padding, "sizes": part.shape[2:]})
+
+
+def _is_along_space(attrs: dict[str, Any], whole: Shape, part: Shape) -> bool:
+    """Whether a part lies in a whole without steps, and is smaller only along the axes of space."""
+    return set(attrs["steps"]) == {1} and whole[:2] == part[:2] and bool(math.prod(part))
+
+
+def _wider(padding: Pairs, starts: Shape, whole: Shape, part: Shape) -> Pairs:
+    return tuple((a + s, b + w - s - p) for (a, b), s, w, p in zip(padding, starts, whole, part))
+
+
+# --- groups ---------------------------------------------------------------------------------------------------------
+
+
+def weight_of(node: Node) -> Node:
+    """The weight of a convolution, or its gradient."""
+    return node if node.op is CONVOLVE_WEIGHT else node.sources[1]
+
+
+def is_depthwise(node: Node) -> bool:
+    """Whether every channel of the input has kernels of its own."""
+    return bool(node.attrs["groups"] > 1 and weight_of(node).shape[1] == 1)
+
+
+def suits_groups(node: Node) -> bool:
+    """Whether the channels of each group are few, or fill what is read at once."""
+    ins, outs = weight_of(node).shape[1], weight_of(node).shape[0] // node.attrs["groups"]
+    chunk = CHUNK // node.dtype.itemsize
+    return max(ins, outs) <= FEW or not (ins % chunk or outs % chunk)
+
+
 # --- gradients by an input ------------------------------------------------------------------------------------------
 
 NARROW = 64  # channels up to which libraries are faster at the convolution than at its gradient
@@ -120,7 +176,7 @@ def is_convolution_of_gradient(node: Node) -> bool:
     much over more channels.
     """
     a = node.attrs
-    is_plain = set(a["stride"]) == set(a["dilation"]) == {1}
+    is_plain = set(a["stride"]) == set(a["dilation"]) == {1} and a["groups"] == 1
     fits = all(n < k for k, pair in zip(node.sources[1].shape[2:], a["padding"]) for n in pair)
     return node.op is CONVOLVE_INPUT and is_plain and fits and node.shape[1] <= NARROW and node.dtype in HALF
 
@@ -143,9 +199,8 @@ def form_round(node: Node) -> dict[str, Any]:
 
 def is_product(node: Node) -> bool:
     """Whether a convolution, or one by its input or its weight, is a matrix product, of sizes that suit one."""
-    weight = node if node.op is CONVOLVE_WEIGHT else node.sources[1]
-    chunk = CHUNK // node.dtype.itemsize
-    padded = any(number for pair in node.attrs["padding"] for number in pair)
+    weight, chunk = weight_of(node), CHUNK // node.dtype.itemsize
+    padded = any(number for pair in node.attrs["padding"] for number in pair) or node.attrs["groups"] > 1
     return set(weight.shape[2:]) == {1} and not padded and not any(n % chunk for n in weight.shape[:2])
 
 

@@ -1,13 +1,14 @@
 """Code motion out of loops: what a step computes and need not is computed before the loop, or after it, for all steps.
 
 `loop_dce`: carries that lead to no result, results that nobody reads, equal operands; a carry that no step changes is a
-constant, and a result that is what the steps read is that.
+constant, a number is part of the body, and a result that is what the steps read is that.
 
 `loop_invariants`: what is the same in every step is computed once, before a `scan` or `while_loop`. Movement stays
 where it is, as index maps cost nothing; what could fail leaves only a loop that has a first step.
 
 `loop_inputs`: products of the steps' inputs that do not depend on a carry are one product for all steps before the
-scan, together with what is done to them element by element: an LSTM's `x @ W + b`.
+scan, together with what is done to them element by element: an LSTM's `x @ W + b`. What an earlier scan has computed in
+its steps is not computed again but stacked there: see `loop_kept`.
 
 `loop_outputs`: products that no carry depends on are one product for all steps after the scan, from their operands,
 which are stacked instead of their results: a readout `h @ W`, or the cotangents of a step's inputs.
@@ -23,13 +24,13 @@ from collections.abc import Callable, Collection, Sequence
 from wengert.autodiff.cond import WHILE
 from wengert.autodiff.scan import SCAN
 from wengert.compiler.cleanup import live
+from wengert.compiler.loop_kept import keep_products
 from wengert.compiler.loops import (
     INTENSITY,
     OpenScan,
     Stacked,
     base_of,
     bytes_of,
-    depending,
     invariants,
     is_constant,
     leading_to,
@@ -39,9 +40,10 @@ from wengert.compiler.loops import (
     placeholder_for,
     replaced,
 )
-from wengert.compiler.rewrite import for_ops, over, spend
+from wengert.compiler.rewrite import depending, for_ops, over, spend
 from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.graph import Graph, Node
+from wengert.ops.core import LITERAL
 from wengert.ops.facts import FUNCTION
 from wengert.ops.movement import broadcast_to
 from wengert.ops.op import picks
@@ -66,6 +68,7 @@ def loop_dce(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 def _trimmed(node: Node, picked: Collection[int]) -> Sequence[Node | None] | None:
     loop, n = opened(node), node.attrs["carries"]
     before = _size(loop)
+    _with_numbers(loop)
     _merge_equal(loop)
     needed = _needed_carries(loop, picked)
     unchanged = {i for i in range(n) if loop.next[i] is loop.carried[i]}
@@ -83,10 +86,35 @@ def _trimmed(node: Node, picked: Collection[int]) -> Sequence[Node | None] | Non
     size = _size(loop)
     if size == before or not spend(node, lambda: f"scan goes from {before} operands and results to {size}"):
         return None
+    inputs = [*loop.fixed, *loop.carried, *loop.items]
+    body = loop_dce(Graph(inputs, [*loop.next, *loop.ys], nodes=loop.nodes), HOST_TARGET)  # what it has no use for now
+    loop.nodes, loop.next, loop.ys = list(body.nodes), list(body.outputs[: len(kept)]), list(body.outputs[len(kept) :])
     made = loop.record()
     results |= {i: made[k] for k, i in enumerate(kept)} | {i: made[len(kept) + k] for i, k in places.items()}
     results |= {n + j: given[y]() for j, y in enumerate(ys) if n + j in picked and y in given}
     return [results.get(i) for i in range(n + len(ys))]
+
+
+def _with_numbers(loop: OpenScan) -> None:
+    """Have the body, and those of scans inside, hold the numbers that it reads: there they can be computed with."""
+    numbers = {given: source for given, source in zip(loop.fixed, loop.constants) if source.op is LITERAL}
+    if not numbers:
+        return
+    replacing = {given: LITERAL(dtype=source.dtype, value=source.attrs["value"]) for given, source in numbers.items()}
+    nodes = list(replacing.values())
+    for node in loop.nodes:
+        current = over(node, replacing)
+        if current.op is SCAN and current is not node and current.shape:
+            inner = opened(current)
+            _with_numbers(inner)
+            current = inner.record()[0].sources[0]
+        if current is not node:
+            replacing[node] = current
+        nodes.append(current)
+    loop.nodes = nodes
+    loop.next = [replacing.get(node, node) for node in loop.next]
+    loop.ys = [replacing.get(node, node) for node in loop.ys]
+    loop.drop_unread()
 
 
 def _given(loop: OpenScan, y: Node) -> Callable[[], Node] | None:
@@ -161,6 +189,8 @@ def _out_of_scan(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
 
 
 def _out_of_while(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
+    if node.attrs["lanes"] is not None:
+        return None  # its graphs are those of one lane
     n = node.attrs["constants"]
     graphs = {name: node.attrs[name] for name in ("test", "step")}
     found = {k: _worth_moving(g.nodes, g.inputs[:n], g.outputs, may_fail=False) for k, g in graphs.items()}
@@ -234,17 +264,25 @@ def loop_inputs(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in loop_inputs(Graph([x.node, w.node], [last.node])).nodes if node.sources]
     ['broadcast_to', 'matmul', 'scan', 'pick']
     """
+    if target.budget is None:
+        graph = keep_products(graph, _input_products)
     return replaced(graph, SCAN, _before_scan)
 
 
-def _before_scan(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
-    loop = opened(node)
+def _input_products(loop: OpenScan) -> set[Node]:
+    """The products of what is stepped over, and what follows them element by element."""
     known = invariants([one for one in loop.nodes if moves(one) or not one.sources], [*loop.fixed, *loop.items])
     stepwise = depending(loop.nodes, loop.items) & known
     chosen: set[Node] = set()
     for one in loop.nodes:
         if one in stepwise and (_is_product(one) or _follows(one, chosen)):
             chosen.add(one)
+    return chosen
+
+
+def _before_scan(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
+    loop = opened(node)
+    chosen = _input_products(loop)
     moved = leading_to(loop.nodes, chosen)
     read = {source for one in loop.nodes if one not in moved for source in one.sources}.union(loop.next, loop.ys)
     found = [one for one in loop.nodes if one in chosen and one in read]

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from wengert.autodiff.scan import SCAN
 from wengert.compiler.loops import (
@@ -25,7 +26,6 @@ from wengert.compiler.loops import (
     Stacked,
     base_of,
     bytes_of,
-    depending,
     invariants,
     is_constant,
     may_be_stacked,
@@ -33,7 +33,7 @@ from wengert.compiler.loops import (
     opened,
     replaced,
 )
-from wengert.compiler.rewrite import for_ops, spend
+from wengert.compiler.rewrite import depending, for_ops, spend
 from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.dtypes import INEXACT
 from wengert.core.graph import Graph, Node, recorded_as
@@ -56,7 +56,7 @@ def loop_sums(graph: Graph, target: Target = HOST_TARGET) -> Graph:
     >>> [node.op.name for node in loop_sums(Graph([x.node, y.node], [total.node])).nodes if node.sources]
     ['reshape', 'permute_dims', 'reshape', 'matmul']
     """
-    return replaced(graph, SCAN, _without_sums)
+    return replaced(graph, SCAN, partial(_without_sums, target))
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class _Sum:
         return sum(core.op.flops(core) for core in self.cores)
 
 
-def _without_sums(node: Node, picked: Collection[int]) -> Sequence[Node | None] | None:
+def _without_sums(target: Target, node: Node, picked: Collection[int]) -> Sequence[Node | None] | None:
     loop = opened(node)
     same = invariants(loop.nodes, loop.fixed)
-    sums = _worth_taking(loop, same, _sums(loop, same))
+    sums = _worth_taking(loop, same, _sums(loop, same), target)
     if not sums or not loop.steps or not spend(node, lambda: f"{len(sums)} sums over the steps leave a scan"):
         return None
     count, stacked = len(loop.ys), {base: loop.stack(base) for base in _stored(loop, same, sums)}
@@ -163,14 +163,20 @@ def _summed_factor(node: Node, same: Collection[Node]) -> Hashable | None:
 # --- whether it pays ------------------------------------------------------------------------------------------------
 
 
-def _worth_taking(loop: OpenScan, same: Collection[Node], sums: Iterator[_Sum]) -> list[_Sum]:
+LAUNCHED = 64 << 20
+"""Bytes that a product is worth which a device would otherwise launch in every step, or which would keep the other
+products of its loop from being one kernel."""
+
+
+def _worth_taking(loop: OpenScan, same: Collection[Node], sums: Iterator[_Sum], target: Target) -> list[_Sum]:
     """The sums that are worth what has to be stacked for them, those with the most work for a byte first."""
     left, taken = list(sums), list[_Sum]()
     while left:
         stored = set(_stored(loop, same, taken))
         price = {one: sum(map(bytes_of, set(_stored(loop, same, [one])) - stored - set(loop.ys))) for one in left}
         best = max(left, key=lambda one: one.flops / max(price[one], 1))
-        if best.flops < INTENSITY * price[best]:
+        is_launched = target.launches and any(core.op.kind == "opaque" for core in best.cores)
+        if best.flops < INTENSITY * price[best] and not (is_launched and loop.steps * price[best] <= LAUNCHED):
             break
         left.remove(best)
         taken.append(best)

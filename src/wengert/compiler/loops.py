@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from wengert.autodiff import body as bodies
 from wengert.autodiff.scan import SCAN
 from wengert.compiler.cleanup import live
-from wengert.compiler.rewrite import looking_into, over
+from wengert.compiler.rewrite import looking_into, over, picked
 from wengert.core.graph import Graph, Node, ancestors, has_array, now, recorded_as
 from wengert.ops.core import DATA, LITERAL, RECOMPUTE_BARRIER
 from wengert.ops.op import PICK, Op, picks
@@ -110,8 +110,8 @@ Change = Callable[[Node, Collection[int]], Sequence[Node | None] | None]
 
 def replaced(graph: Graph, op: Op, change: Change) -> Graph:
     """The graph with the results of an op's nodes replaced by what `change` records for them."""
-    picked = _picked(live(graph), op)
-    if not picked:
+    read = picked(live(graph), op)
+    if not read:
         return graph
     instead: dict[Node, Sequence[Node | None]] = {}
     replacing: dict[Node, Node] = {}
@@ -119,10 +119,10 @@ def replaced(graph: Graph, op: Op, change: Change) -> Graph:
     with looking_into(graph):
         for node in graph.nodes:
             current = over(node, replacing)
-            if node in picked:
+            if node in read:
                 start = now()
                 with recorded_as(node.location, False):
-                    results = change(current, picked[node])
+                    results = change(current, read[node])
                 if results is not None:
                     instead[node] = results
                     made = ancestors([result for result in results if result is not None], since=start)
@@ -141,36 +141,12 @@ def replaced(graph: Graph, op: Op, change: Change) -> Graph:
     return live(Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes))
 
 
-def _picked(graph: Graph, op: Op) -> dict[Node, set[int]]:
-    """The nodes of an op of which only single results are read, with the numbers of these."""
-    picked: dict[Node, set[int]] = {node: set() for node in graph.nodes if node.op is op}
-    for node in graph.nodes:
-        for source in node.sources:
-            if source in picked:
-                if node.op is PICK:
-                    picked[source].add(node.attrs["index"])
-                else:
-                    del picked[source]
-    for node in graph.outputs:
-        picked.pop(node, None)
-    return picked
-
-
 # --- what nodes of a body depend on ---------------------------------------------------------------------------------
 
 
 def is_constant(node: Node) -> bool:
     """Whether a body reads a node that has a value of its own."""
     return node.op is LITERAL or node.op is DATA or has_array(node)
-
-
-def depending(nodes: Iterable[Node], on: Iterable[Node]) -> set[Node]:
-    """The nodes that depend on some values, and these."""
-    found = set(on)
-    for node in nodes:
-        if not found.isdisjoint(node.sources):
-            found.add(node)
-    return found
 
 
 def leading_to(nodes: Sequence[Node], values: Iterable[Node]) -> set[Node]:

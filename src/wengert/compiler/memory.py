@@ -34,6 +34,17 @@ def storage(node: Node) -> Node:
     return node
 
 
+def outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
+    """The outputs that may be views of these inputs: reached through ops that only move elements."""
+    if not inputs:
+        return []
+    reached = set(inputs)
+    for node in graph.nodes:
+        if (node.op.moves or node.op.kind == "function") and not reached.isdisjoint(node.sources):
+            reached.add(node)
+    return [k for k, node in enumerate(graph.outputs) if node in reached]
+
+
 # --- liveness -------------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +242,6 @@ def reads_too_much(node: Node, leaves: Collection[Node], uses: int, large: float
     """
     if node.size < (LARGE if large is None else large) or len(leaves) < 2:
         return False
-    together = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    together = sum(min(leaf.size, node.size) * leaf.dtype.itemsize for leaf in leaves)  # of a larger one, a slice
     again, stored = together * (uses - 1), node.size * node.dtype.itemsize * uses
     return again > stored or (again == stored and any(x.dtype in HALF for x in (node, *leaves)))

@@ -38,6 +38,7 @@ from wengert.ops.movement import (
 )
 from wengert.ops.op import PACK, PICK, Op
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM, reduced
+from wengert.solvers.implicit import IMPLICIT
 
 _KEEPING = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
 
@@ -231,7 +232,7 @@ def _fits(count: int, node: Node) -> bool:
 def pick_packed(node: Node) -> Node | None:
     """One of the values packed together; a custom derivative's results are its first sources."""
     x, index = node.sources[0], node.attrs["index"]
-    if made_by(x, PACK) or made_by(x, CUSTOM_VJP) or made_by(x, CUSTOM_JVP):
+    if made_by(x, PACK) or made_by(x, CUSTOM_VJP) or made_by(x, CUSTOM_JVP) or made_by(x, IMPLICIT):
         return x.sources[index]
     return None
 

@@ -17,7 +17,15 @@ from wengert.core.communication import tree_sum
 from wengert.core.graph import Graph, Node, recorded_as, recording
 from wengert.core.mesh import Group
 from wengert.ops import elementwise as e
-from wengert.ops.collective import ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MAX, ALL_TO_ALL, BLOCK, REDUCE_SCATTER
+from wengert.ops.collective import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_REDUCE_MAX,
+    ALL_TO_ALL,
+    BLOCK,
+    REDUCE_SCATTER,
+    added,
+)
 from wengert.ops.core import placeholder
 from wengert.ops.movement import concat, reshape, slice_axis
 from wengert.ops.op import Op
@@ -119,7 +127,7 @@ def _apart(block: Node, state: Sharded, count: int) -> list[Node]:
 
 
 def _all_reduce(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
-    return _over(ALL_REDUCE, walk, tree_sum(lanes, e.add))
+    return _over(ALL_REDUCE, walk, tree_sum(lanes, added))
 
 
 def _all_reduce_max(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
@@ -128,7 +136,7 @@ def _all_reduce_max(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
 
 def _reduce_scatter(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
     axis = node.attrs["axis"]
-    return walk._cut(_over(REDUCE_SCATTER, walk, tree_sum(lanes, e.add), axis=axis), axis)
+    return walk._cut(_over(REDUCE_SCATTER, walk, tree_sum(lanes, added), axis=axis), axis)
 
 
 def _all_gather(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:

@@ -26,14 +26,17 @@ from wengert.autodiff.scan import SCAN
 from wengert.compiler.align import align
 from wengert.compiler.attention_layout import attention_layout
 from wengert.compiler.cleanup import cse, dce, inline
+from wengert.compiler.contiguous_collectives import contiguous_collectives
 from wengert.compiler.fixed_order import fixed_order
+from wengert.compiler.join_matmul import join_matmul
 from wengert.compiler.layout import layout
+from wengert.compiler.loop_fusion import loop_fusion
 from wengert.compiler.loop_motion import loop_dce, loop_inputs, loop_invariants, loop_outputs
 from wengert.compiler.loop_sums import loop_sums
 from wengert.compiler.matmul import batch_matmul, gemv_to_reduction, transpose_matmul
 from wengert.compiler.reductions import factor, onehot
 from wengert.compiler.remat import remat
-from wengert.compiler.rewrite import Pass, begin, limited, over, with_attrs
+from wengert.compiler.rewrite import Pass, begin, bodies_of, limited, with_bodies
 from wengert.compiler.rewrite import fuel as tank
 from wengert.compiler.simplify import simplify
 from wengert.core.devices import HOST, HOST_TARGET, Target
@@ -47,14 +50,16 @@ from wengert.ops.recorders import Elementwise
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 
 PASSES: tuple[Pass, ...] = (
-    *(inline, simplify, cse, loop_dce, loop_invariants, loop_inputs, loop_sums, loop_outputs, loop_dce),
+    *(inline, contiguous_collectives, simplify, cse),
+    *(loop_dce, loop_invariants, loop_inputs, loop_sums, loop_outputs, loop_fusion, loop_dce),
     *(batch_matmul, transpose_matmul, gemv_to_reduction, attention_layout, factor),
-    *(simplify, cse, onehot, layout, align, dce, remat),
+    *(simplify, cse, onehot, layout, join_matmul, align, dce, remat),
 )
 """In the order they run. The second round is for what merging, turning and the others before brought together."""
 
 INVARIANT: tuple[Pass, ...] = (
-    *(inline, fixed_order, simplify, cse, loop_dce, loop_invariants, transpose_matmul, attention_layout, dce, remat),
+    *(inline, contiguous_collectives, fixed_order, simplify, cse),
+    *(loop_dce, loop_invariants, loop_fusion, transpose_matmul, attention_layout, dce, remat),
 )
 """Those under `config.invariant`: sums get their order first, and what changes bits stays away."""
 
@@ -98,8 +103,8 @@ def optimize(
     >>> from wengert.ops.core import placeholder
     >>> x = placeholder((2, 3), wg.float32)
     >>> graph, reports = optimize(Graph([x], [x * 1.0 + x * 1.0]))
-    >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:3]
-    (['add'], ['inline', 'simplify', 'cse'])
+    >>> [node.op.name for node in graph.nodes], [report.name for report in reports][:4]
+    (['add'], ['inline', 'contiguous_collectives', 'simplify', 'cse'])
     """
     passes = [one for one in (INVARIANT if target.invariant else passes) if one.__name__ not in off]
     if fuel is not None:
@@ -151,43 +156,8 @@ def _on_their_devices(graph: Graph, before: Graph) -> Graph:
 def _applied(one: Pass, graph: Graph, target: Target, done: dict[Graph, Graph]) -> Graph:
     """A pass over the bodies in a graph, each once however many ops carry it, and then over the graph."""
     if any(bodies_of(node) for node in graph.nodes):
-        graph = _with_bodies(graph, lambda body: _applied(one, body, target, done), done)
+        graph = with_bodies(graph, lambda body: _applied(one, body, target, done), done)
     return _on_their_devices(one(graph, target), graph)
-
-
-def _with_bodies(graph: Graph, change: Callable[[Graph], Graph], done: dict[Graph, Graph]) -> Graph:
-    """The graph with each graph that its ops carry changed."""
-    replacing: dict[Node, Node] = {}
-    nodes = []
-    for node in graph.nodes:
-        current = over(node, replacing)
-        bodies = bodies_of(node)
-        for body in bodies:
-            if body not in done:
-                done[body] = change(body)
-        if any(done[body] is not body for body in bodies):
-            attrs = {key: _changed(value, done) for key, value in node.attrs.items()}
-            current = with_attrs(current, attrs)
-        if current is not node:
-            replacing[node] = current
-        nodes.append(current)
-    if not replacing:
-        return graph
-    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
-
-
-def _changed(value: Any, done: Mapping[Graph, Graph]) -> Any:
-    if type(value) is tuple:
-        return tuple(_changed(item, done) for item in value)
-    return done[value] if isinstance(value, Graph) else value
-
-
-def bodies_of(node: Node) -> list[Graph]:
-    """The graphs that an op carries."""
-    if node.op.kind != "function":
-        return []
-    values = [value if type(value) is tuple else (value,) for value in node.attrs.values()]
-    return [item for items in values for item in items if isinstance(item, Graph)]
 
 
 # --- verification ---------------------------------------------------------------------------------------------------
@@ -331,8 +301,10 @@ def _scan(node: Node, *sources: Node) -> str | None:
 
 
 def _while(node: Node, *sources: Node) -> str | None:
-    test, step = node.attrs["test"], node.attrs["step"]
-    shapes = [s.shape for s in sources]
+    test, step, lanes = node.attrs["test"], node.attrs["step"], node.attrs["lanes"]
+    shapes = [s.shape if lanes is None else s.shape[1:] for s in sources]
+    if lanes is not None and any(s.shape[:1] not in ((lanes,), (1,)) for s in sources):
+        return f"is over {lanes} lanes and reads values that have neither so many nor one for all"
     wrong = _unlike(test, shapes, sources) or _unlike(step, shapes, sources)
     return wrong or _carry(step.inputs[node.attrs["constants"] :], step.outputs)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from wengert.core.devices import HOST_TARGET, Target
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Graph, Node, describe_type, now, recorded_as, recording
 from wengert.ops.core import DATA, LITERAL
-from wengert.ops.op import Op
+from wengert.ops.op import PICK, Op
 
 
 class Rewrite(NamedTuple):
@@ -57,12 +57,17 @@ fuel = Fuel()
 Pass = Callable[[Graph, Target], Graph]
 
 
-def for_ops(*ops: Op, dtypes: Container[Any] | None = None) -> Callable[[Pass], Pass]:
-    """Have a pass see only graphs with one of these ops, of one of these dtypes; others it leaves as they are."""
+def for_ops(*ops: Op, dtypes: Container[Any] | None = None, on_gpu: bool = False) -> Callable[[Pass], Pass]:
+    """Have a pass see only graphs with one of these ops, of one of these dtypes; others it leaves as they are.
+
+    One that is `on_gpu` sees those alone that are compiled for a GPU.
+    """
 
     def decorate(one: Pass) -> Pass:
         @functools.wraps(one)
         def wanted(graph: Graph, target: Target = HOST_TARGET) -> Graph:
+            if on_gpu and not target.launches:
+                return graph
             found = any(node.op in ops and (dtypes is None or node.dtype in dtypes) for node in graph.nodes)
             return one(graph, target) if found else graph
 
@@ -167,6 +172,41 @@ def with_attrs(node: Node, attrs: dict[str, Any]) -> Node:
     return Node(node.op, node.sources, attrs, node.shape, node.dtype, node.device, node.tracked, node.location)
 
 
+def with_bodies(graph: Graph, change: Callable[[Graph], Graph], done: dict[Graph, Graph]) -> Graph:
+    """The graph with each graph that its ops carry changed, once however many ops do; `done` has those that were."""
+    replacing: dict[Node, Node] = {}
+    nodes = []
+    for node in graph.nodes:
+        current = over(node, replacing)
+        bodies = bodies_of(node)
+        for body in bodies:
+            if body not in done:
+                done[body] = change(body)
+        if any(done[body] is not body for body in bodies):
+            attrs = {key: _changed(value, done) for key, value in node.attrs.items()}
+            current = with_attrs(current, attrs)
+        if current is not node:
+            replacing[node] = current
+        nodes.append(current)
+    if not replacing:
+        return graph
+    return Graph(graph.inputs, [replacing.get(node, node) for node in graph.outputs], nodes=nodes)
+
+
+def _changed(value: Any, done: Mapping[Graph, Graph]) -> Any:
+    if type(value) is tuple:
+        return tuple(_changed(item, done) for item in value)
+    return done[value] if isinstance(value, Graph) else value
+
+
+def bodies_of(node: Node) -> list[Graph]:
+    """The graphs that an op carries."""
+    if node.op.kind != "function":
+        return []
+    values = [value if type(value) is tuple else (value,) for value in node.attrs.values()]
+    return [item for items in values for item in items if isinstance(item, Graph)]
+
+
 def _described(node: Node, better: Node) -> str:
     sources = ", ".join(source.op.name for source in better.sources)
     return f"{node.op.name} {describe_type(node)} becomes {better.op.name}({sources})"
@@ -239,3 +279,30 @@ class _Walk:
 
     def _is_settled(self, node: Node) -> bool:
         return node.serial < self.start or node in self.replacing or node.buffer is not None
+
+
+# --- what reads what -------------------------------------------------------------------------------------------------
+
+
+def picked(graph: Graph, op: Op) -> dict[Node, set[int]]:
+    """The nodes of an op of which only single results are read, with the numbers of these."""
+    found: dict[Node, set[int]] = {node: set() for node in graph.nodes if node.op is op}
+    for node in graph.nodes:
+        for source in node.sources:
+            if source in found:
+                if node.op is PICK:
+                    found[source].add(node.attrs["index"])
+                else:
+                    del found[source]
+    for node in graph.outputs:
+        found.pop(node, None)
+    return found
+
+
+def depending(nodes: Iterable[Node], on: Iterable[Node]) -> set[Node]:
+    """The nodes that depend on some values, and these."""
+    found = set(on)
+    for node in nodes:
+        if not found.isdisjoint(node.sources):
+            found.add(node)
+    return found

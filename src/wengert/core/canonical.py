@@ -110,6 +110,13 @@ def frozen(value: Any, depth: int = 0) -> Hashable:
     return _taken_apart(value, depth) if depth else _itself(value)
 
 
+def hashable(value: Any) -> Hashable:
+    """Nested lists and tuples as tuples, with weak references by the identity of what they refer to."""
+    if type(value) in (list, tuple):
+        return tuple([hashable(item) for item in value])
+    return id(value()) if type(value) is ReferenceType else value
+
+
 def _digest(content: bytes) -> bytes:
     return content if len(content) <= _SHORT else hashlib.blake2b(content, digest_size=16).digest()
 

@@ -6,6 +6,8 @@ every engine and a simulation in one process give the same bits.
 
 Until a world is started there is one rank: `communicator` gives `Alone` for groups of one, and raises for others.
 While a world runs, `watcher` may look on: engines tell it when this rank enters and leaves a collective.
+
+Values on a GPU may stay there: a `DeviceEngine` puts collectives on the GPU's stream, as calls beside kernels.
 """
 
 from __future__ import annotations
@@ -63,6 +65,69 @@ class Communicator(Protocol):
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
         """What one rank sends, in the order in which it does."""
+        ...
+
+
+class DeviceCommunicator(Protocol):
+    """One rank's end of a group, for values on its GPU: every call goes on a stream, and is done when that gets there.
+
+    Values are contiguous, and given by their addresses. Blocks are those along the first axis.
+    """
+
+    rank: int
+    size: int
+
+    def all_reduce(
+        self, sources: Sequence[int], results: Sequence[int], counts: Sequence[int], dtype: Any, stream: int
+    ) -> None:
+        """The sums over the ranks of several values of so many elements, in the engine's order; they may lie on them.
+
+        Of two ranks there is one order. Of booleans the sum is whether one is true.
+        """
+        ...
+
+    def all_reduce_max(self, source: int, result: int, count: int, dtype: Any, stream: int) -> None:
+        """The largest over the ranks; of integers alone, which have no NaN."""
+        ...
+
+    def all_gather(self, source: int, result: int, size: int, stream: int) -> None:
+        """The bytes of all ranks, so many of each, one behind the other."""
+        ...
+
+    def reduce_scatter(self, source: int, result: int, count: int, dtype: Any, stream: int) -> None:
+        """This rank's block, of so many elements, of the sum over the ranks, in the engine's order."""
+        ...
+
+    def ppermute(self, source: int, result: int, size: int, shift: int, stream: int) -> None:
+        """The bytes of the rank `shift` places before this one."""
+        ...
+
+    def all_to_all(self, source: int, result: int, size: int, stream: int) -> None:
+        """From every rank its block for this one, of so many bytes, one behind the other."""
+        ...
+
+
+class PointInTime(Protocol):
+    """A point of a stream: an event of the driver."""
+
+    def is_done(self) -> bool:
+        """Whether the device has reached it."""
+        ...
+
+
+class DeviceEngine(Protocol):
+    """What carries out collectives of values on a GPU."""
+
+    def find(self, group: Group) -> DeviceCommunicator:
+        """This rank's end of a group."""
+        ...
+
+    def launched(self, driver: Any, name: str, count: int, size: int, location: Location) -> None:
+        """So many collectives, of so many bytes a rank, were put on the stream of a GPU's driver."""
+        ...
+
+    def drain(self) -> None:
+        """Return when all that was launched is done."""
         ...
 
 
@@ -145,6 +210,7 @@ class Current:
         self.rank = 0
         self.size = 1
         self.find: Callable[[Group], Communicator] | None = None
+        self.on_device: DeviceEngine | None = None  # what carries out collectives of values on a GPU, if anything does
         self.overlaps = False  # whether there is a core to spare for a thread that communicates
         self.collectives = 0  # how many this process has entered
         self.entered: dict[tuple[int, ...], int] = {}  # how many of each group of ranks; () for all of them
@@ -156,6 +222,12 @@ class Current:
 
 
 current = Current()
+
+
+def drain() -> None:
+    """Return when collectives on a GPU are done: until then a wait in the driver could not be interrupted."""
+    if current.on_device is not None:
+        current.on_device.drain()
 
 
 class Watcher(Protocol):
@@ -201,12 +273,26 @@ def communicator(group: Group) -> Communicator:
     """This rank's end of a group."""
     if group.size == 1:
         return ALONE
+    _check(group)
+    assert current.find is not None
+    return current.find(group)
+
+
+def device_communicator(group: Group) -> DeviceCommunicator:
+    """This rank's end of a group, for values on its GPU."""
+    _check(group)
+    if current.on_device is None:
+        raise ArgumentError(f"nothing carries out collectives over {group} on a GPU: this world has no NCCL")
+    return current.on_device.find(group)
+
+
+def _check(group: Group) -> None:
+    """Raise where there is no such group in this world."""
     if group.mesh.size != current.size or current.find is None:
         raise ArgumentError(
             f"a collective over {group} needs {group.mesh.size} ranks, and there {_are(current.size)}. Start them with "
             f"`wengert launch -n {group.mesh.size}` and wg.distributed.start(), or use wg.distributed.simulate"
         )
-    return current.find(group)
 
 
 def _are(count: int) -> str:

@@ -82,6 +82,10 @@ class Device(Protocol):
         """What a slice or reshape makes of an array without a copy; None where this device has no such view."""
         ...
 
+    def places(self, array: Any) -> Any | None:
+        """The places, in memory's order, of elements that are not zero; None where only a graph finds them."""
+        ...
+
     # --- computing ------------------------------------------------------------------------------------------------
 
     def can_compile(self) -> bool:
@@ -155,6 +159,9 @@ keepers: WeakSet[Any] = WeakSet()
 
 default = HOST
 """The device of tensors that are made without one."""
+
+first_gpu = 0
+"""The number, on its machine, of the GPU that is called "cuda:0" here: each rank of a world has its own."""
 
 on_change: Callable[[], Any] | None = None
 """Called when the default changes: recorded functions may mean another device now. Set by the runtime."""
@@ -244,6 +251,16 @@ def gpus() -> list[str]:
     return [] if found is None else [f"{CUDA}:{index}" for index in range(found.count_all())]
 
 
+def number_on_machine(index: int) -> int:
+    """The number that the machine gives to the GPU "cuda:index"."""
+    return (first_gpu + index) % len(gpus()) if first_gpu else index
+
+
+def gpu_named(number: int) -> str:
+    """The name of the GPU to which the machine gives this number."""
+    return f"{CUDA}:{(number - first_gpu) % len(gpus()) if first_gpu else number}"
+
+
 def set_default_device(device: str) -> None:
     """Have tensors that are made without a device be on this one from now on.
 
@@ -318,7 +335,7 @@ class Target:
     properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
-    overlaps: bool = False  # whether collectives go on in a thread of their own
+    overlaps: bool = False  # whether collectives go on beside kernels: in a thread, or as a GPU's own calls
     invariant: bool = False  # whether an example's numbers may not depend on what else is in the batch
 
     def with_invariance(self, invariant: bool) -> Target:

@@ -98,6 +98,12 @@ def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return {complex64: float32, complex128: float64}.get(dtype, dtype)
 
 
+def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of complex numbers with parts of a dtype; other dtypes as they are."""
+    made: dict[np.dtype[Any], np.dtype[Any]] = {float32: complex64, float64: complex128}
+    return made.get(dtype, dtype)
+
+
 _promoted: dict[tuple[np.dtype[Any], np.dtype[Any]], np.dtype[Any]] = {}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wengert.core.code import Location, asked_from, describe, source_line
 
 
-class WengertError(Exception):
+class WengertError(RuntimeError):
     """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind."""
 
     def __init__(self, message: str, location: Location = None) -> None:

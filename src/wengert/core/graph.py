@@ -261,7 +261,8 @@ class Trace:
 
     def is_outside(self, slot: Any) -> bool:
         """Whether a slot was there before this recording began."""
-        return slot.node.serial < self.start or slot in self.before
+        born = slot.born
+        return (slot.node.serial if born is None else born) < self.start or slot in self.before
 
     def assigned(self) -> dict[Any, Node]:
         """The slots assigned so far, with the values they have now."""

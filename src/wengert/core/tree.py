@@ -42,20 +42,27 @@ class Leaf:
     """Marks the place of a leaf in a Structure."""
 
 
+class Attributed:
+    """Marks a container with attributes of its own in a Structure: the first part is the container without them."""
+
+
 LEAF = Structure(Leaf, (), ())
 NONE = Structure(type(None), (), ())
 _leaf_types: set[type] = set()  # types seen to be no containers: asking what a dataclass is takes its time
 _MANY_TYPES = 1000
+_PLAIN = (tuple, list, dict)
 
 
-def flatten(tree: Any) -> tuple[list[Any], Structure]:
+def flatten(tree: Any, attributes: bool = False) -> tuple[list[Any], Structure]:
     """The leaves of a nested container, in order, and its structure.
+
+    With `attributes`, what an object of a class made from a container has beside its items are parts of it, too.
 
     >>> flatten({"b": 1, "a": (2, [3])})[0]
     [1, 2, 3]
     """
     leaves: list[Any] = []
-    return leaves, _take_apart(tree, leaves)
+    return leaves, _take_apart(tree, leaves, attributes)
 
 
 def are_leaves(values: Iterable[Any]) -> bool:
@@ -63,24 +70,48 @@ def are_leaves(values: Iterable[Any]) -> bool:
     return _leaf_types.issuperset([type(value) for value in values])
 
 
-def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
+def _take_apart(tree: Any, leaves: list[Any], attributes: bool = False) -> Structure:
     kind = type(tree)
     if kind in _leaf_types:
         leaves.append(tree)
         return LEAF
     if tree is None:
         return NONE
-    if isinstance(tree, dict):
-        return _structure(kind, tuple(tree), tuple([_take_apart(value, leaves) for value in tree.values()]))
-    if isinstance(tree, (list, tuple)):
-        return _structure(kind, (), tuple([_take_apart(value, leaves) for value in tree]))
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = tuple(field.name for field in dataclasses.fields(tree))
-        return _structure(kind, names, tuple([_take_apart(getattr(tree, name), leaves) for name in names]))
+    own = _attributes(tree) if attributes and kind not in _PLAIN else {}
+    whole = _container(tree, leaves, attributes)
+    if own and whole is not None:
+        parts = [whole, *[_take_apart(value, leaves, True) for value in own.values()]]
+        return _structure(Attributed, ("", *own), tuple(parts))
+    if whole is not None:
+        return whole
     if len(_leaf_types) < _MANY_TYPES:
         _leaf_types.add(kind)
     leaves.append(tree)
     return LEAF
+
+
+def _container(tree: Any, leaves: list[Any], attributes: bool) -> Structure | None:
+    """The structure of a container, its leaves added to `leaves`; None of what is none."""
+    kind = type(tree)
+    if isinstance(tree, dict):
+        return _structure(kind, tuple(tree), tuple([_take_apart(value, leaves, attributes) for value in tree.values()]))
+    if isinstance(tree, (list, tuple)):
+        return _structure(kind, (), tuple([_take_apart(value, leaves, attributes) for value in tree]))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = tuple(field.name for field in dataclasses.fields(tree))
+        return _structure(kind, names, tuple([_take_apart(getattr(tree, name), leaves, attributes) for name in names]))
+    return None
+
+
+def _attributes(tree: Any) -> dict[str, Any]:
+    """What a container stores beside its items or fields; nothing where these are its attributes, or it has none."""
+    is_dataclass = dataclasses.is_dataclass(tree)
+    if isinstance(tree, type) or not (is_dataclass or isinstance(tree, (dict, list, tuple))):
+        return {}
+    fields = {field.name for field in dataclasses.fields(tree)} if is_dataclass else set()
+    namespace = getattr(tree, "__dict__", None)
+    own = {} if type(namespace) is not dict else {n: value for n, value in namespace.items() if n not in fields}
+    return {"default_factory": tree.default_factory, **own} if isinstance(tree, defaultdict) else own
 
 
 def _structure(*fields: Any) -> Structure:
@@ -99,6 +130,10 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
     if kind is type(None):
         return None
     parts = [_put_together(part, leaves) for part in structure.parts]
+    if kind is Attributed:
+        for name, value in zip(structure.keys[1:], parts[1:]):
+            object.__setattr__(parts[0], name, value)
+        return parts[0]
     if issubclass(kind, dict):
         pairs = zip(structure.keys, parts)
         return kind(None, pairs) if issubclass(kind, defaultdict) else kind(pairs)

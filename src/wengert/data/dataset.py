@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from wengert.core.errors import ArgumentError, ShapeError
+from wengert.data.collate import default_collate
 
 Array = np.ndarray[Any, Any]
 Batch = tuple[Array, ...]
@@ -16,8 +17,13 @@ Transform = Callable[[Batch, np.random.Generator], Batch]
 each row by itself, with draws of a row each."""
 
 
-class Dataset:
+T = TypeVar("T", covariant=True)
+
+
+class Dataset(Generic[T]):
     """The base of data sets: a subclass defines `__len__` and `__getitem__`, which gives the arrays of an example.
+
+    An example is an array, a tuple of arrays, or a dict of them, of which a batch is a dict, too.
 
     One that can take many examples at once defines `batch` instead of leaving it to `__getitem__`. If examples must not
     share a batch with any other (since their lengths differ), `groups` has a number for each: batches are of one group.
@@ -42,15 +48,23 @@ class Dataset:
         """Whether rows of a batch are made independently; of a `batch` of your own that is not known."""
         return type(self).batch is Dataset.batch
 
-    def __len__(self) -> int:
-        raise TypeError(f"{type(self).__name__} has no length: define __len__(self)")
+    if TYPE_CHECKING:  # a stream has no length, and a data set without one must be true
 
-    def __getitem__(self, index: int) -> Any:
+        def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> Any:
         raise TypeError(f"{type(self).__name__} has no examples: define __getitem__(self, index)")
 
-    def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
+    def __add__(self, other: Any) -> Dataset[Any]:
+        from wengert.data.combined import ConcatDataset
+
+        return ConcatDataset([self, other])
+
+    def batch(self, indices: Array, rng: np.random.Generator) -> Any:
         """The examples with these numbers, stacked; what is random about them is drawn from `rng`."""
         examples = [self[int(index)] for index in indices]
+        if isinstance(examples[0], Mapping):
+            return default_collate(examples)
         rows = [example if isinstance(example, tuple) else (example,) for example in examples]
         try:
             return tuple(np.stack([np.asarray(part) for part in parts]) for parts in zip(*rows, strict=True))
@@ -61,7 +75,7 @@ class Dataset:
             ) from None
 
 
-class ArrayDataset(Dataset):
+class ArrayDataset(Dataset[tuple[Any, ...]]):
     """Arrays with an example a row, such as images and labels. `transforms` are applied to every batch, in order.
 
     >>> import numpy as np, wengert as wg
@@ -82,7 +96,7 @@ class ArrayDataset(Dataset):
     def __len__(self) -> int:
         return len(self.arrays[0])
 
-    def __getitem__(self, index: int) -> tuple[Any, ...]:
+    def __getitem__(self, index: Any) -> tuple[Any, ...]:
         return tuple(array[index] for array in self.arrays)
 
     @property

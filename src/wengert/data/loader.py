@@ -7,15 +7,11 @@ With a mesh each rank has its part of the same batches (`rows`), whatever the nu
 
 from __future__ import annotations
 
-import signal
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 import numpy as np
 
@@ -23,10 +19,12 @@ import wengert as wg
 from wengert.core import communication
 from wengert.core.devices import HOST, is_host
 from wengert.core.errors import ArgumentError, DTypeError
-from wengert.core.forking import in_child
 from wengert.core.mesh import Mesh
 from wengert.data.dataset import Array, Batch, Dataset
+from wengert.data.draws import DEFAULT
 from wengert.data.rows import RowDraws, placement_on
+from wengert.data.worker import Fetch, WorkerJob
+from wengert.data.workers import THREAD, Workers
 
 
 class LoadTask(NamedTuple):
@@ -64,7 +62,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Any,
         batch_size: int = 1,
         shuffle: bool = False,
         *,
@@ -79,16 +77,22 @@ class DataLoader:
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise DTypeError(
-                f"DataLoader takes a wg.data.Dataset, not {type(dataset).__name__}; arrays go into wg.data.ArrayDataset"
+                f"DataLoader takes a wg.data.Dataset, not {type(dataset).__name__}; arrays go into "
+                "wg.data.ArrayDataset, and wg.data.SampleLoader takes lists and streams"
             )
         for name, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("prefetch", prefetch, 0)):
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise ArgumentError(f"DataLoader: {name} is {value!r}; it is an integer from {least} on")
+        if not hasattr(dataset, "__len__"):
+            raise DTypeError(
+                f"DataLoader: {type(dataset).__name__} has no length: define __len__(self). A stream goes into "
+                "wg.data.SampleLoader"
+            )
         if not len(dataset):
             raise ArgumentError("DataLoader: the data set is empty")
         if drop_last and pad_last:
             raise ArgumentError("DataLoader: the last batch is dropped or padded, not both")
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.batch_size = int(batch_size)
         self.shuffle = shuffle
         self.seed = seed % (1 << 64)
@@ -100,8 +104,7 @@ class DataLoader:
         self.device = HOST if device is None and mesh is not None else device
         self.epoch = 0
         self.next_batch = 0
-        self._pool: Executor | None = None
-        _loaders.add(self)
+        self._workers: Workers | None = None
         if not len(self):
             raise ArgumentError(
                 f"DataLoader: {len(dataset)} examples give no full batch of {batch_size}, and drop_last drops the rest"
@@ -145,9 +148,9 @@ class DataLoader:
 
     def close(self) -> None:
         """End the workers."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        if self._workers is not None and self._workers.owner == os.getpid():
+            self._workers.close()
+        self._workers = None
 
     # --- the order --------------------------------------------------------------------------------------------------
 
@@ -209,11 +212,11 @@ class DataLoader:
             yield from batches
         elif is_host(device):
             for batch in batches:
-                yield tuple(self._tensor(array, partial(wg.tensor, copy=False)) for array in batch)
+                yield over(batch, partial(self._tensor, upload=partial(wg.tensor, copy=False)))
         else:
             on_the_way: deque[tuple[Any, ...]] = deque()
             for batch in batches:
-                on_the_way.append(tuple(self._tensor(array, partial(wg.cuda.upload, device=device)) for array in batch))
+                on_the_way.append(over(batch, partial(self._tensor, upload=partial(wg.cuda.upload, device=device))))
                 if len(on_the_way) > 1:
                     yield on_the_way.popleft()
             yield from on_the_way
@@ -226,52 +229,15 @@ class DataLoader:
             for task in tasks:
                 yield fetch(self.dataset, task)
             return
-        pool = self._running_pool()
         ahead = max(self.prefetch, 1) * max(self.workers, 1)
-        pending: deque[Future[Any]] = deque()
-        try:
-            for task in tasks:
-                pending.append(self._submitted(pool, task))
-                if len(pending) > ahead:
-                    yield self._result(pending.popleft())
-            while pending:
-                yield self._result(pending.popleft())
-        finally:
-            for future in pending:
-                future.cancel()
+        yield from self._running_workers().run(tasks, ahead)
 
-    def _running_pool(self) -> Executor:
-        if self._pool is None and self.workers:
-            context = get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, context, initializer=_begin, initargs=(self.dataset,))
-        elif self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "wengert-loader")
-        return self._pool
-
-    def _submitted(self, pool: Executor, task: LoadTask) -> Future[Any]:
-        return pool.submit(_fetch_here, task) if self.workers else pool.submit(fetch, self.dataset, task)
-
-    def _result(self, future: Future[Any]) -> Batch:
-        try:
-            return future.result()
-        except BrokenProcessPool:
-            self.close()
-            raise RuntimeError(
-                "a worker process of the DataLoader ended abruptly: out of memory, killed, or the data set cannot be "
-                "sent to it. With workers=0 the error shows"
-            ) from None
-
-
-_loaders: WeakSet[DataLoader] = WeakSet()
-
-
-def _begin_anew() -> None:
-    """Forget the pools of a parent, in a forked child: their threads and processes are not the child's."""
-    for loader in list(_loaders):
-        loader._pool = None
-
-
-in_child(_begin_anew)
+    def _running_workers(self) -> Workers:
+        """The workers that there are; in a forked child new ones, for the parent's are not the child's."""
+        if self._workers is None or self._workers.owner != os.getpid():
+            job = WorkerJob(_fetching, None, DEFAULT, self.seed)
+            self._workers = Workers(job, self.dataset, max(self.workers, 1), "spawn" if self.workers else THREAD)
+        return self._workers
 
 
 def _loading(batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -292,7 +258,28 @@ def fetch(dataset: Dataset, task: LoadTask) -> Batch:
     rows = np.arange(size) if task.rows is None else task.rows
     taken = np.where(rows < count, rows, 0)  # a batch is filled up with its first row
     batch = _rows_of(dataset, task.indices, taken, rng)
-    return batch if task.padded_to is None else (*batch, (rows < count).astype(np.float32))
+    if task.padded_to is None:
+        return batch
+    if not isinstance(batch, tuple):
+        raise DTypeError(
+            f"DataLoader: pad_last adds an array of weights to a batch that is a tuple; the examples of "
+            f"{type(dataset).__name__} make a {type(batch).__name__}. Give tuples, or drop_last=True"
+        )
+    return (*batch, (rows < count).astype(np.float32))
+
+
+def over(batch: Any, change: Callable[[Any], Any]) -> Any:
+    """A batch with each of its arrays changed.
+
+    >>> over({"x": np.ones(2), "y": (np.zeros(1),)}, np.sum)
+    {'x': np.float64(2.0), 'y': (np.float64(0.0),)}
+    """
+    if isinstance(batch, dict):
+        return {name: over(part, change) for name, part in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        parts = [over(part, change) for part in batch]
+        return tuple(parts) if isinstance(batch, tuple) else parts
+    return change(batch) if isinstance(batch, np.ndarray) else batch
 
 
 def _rows_of(dataset: Dataset, indices: Array, rows: Array, rng: np.random.Generator) -> Batch:
@@ -302,20 +289,9 @@ def _rows_of(dataset: Dataset, indices: Array, rows: Array, rng: np.random.Gener
     if dataset.by_row:
         draws: Any = RowDraws(rng, rows, len(indices))
         return dataset.batch(indices[rows], draws)
-    return tuple(array[rows] for array in dataset.batch(indices, rng))
+    return over(dataset.batch(indices, rng), lambda array: array[rows])
 
 
-# --- in a worker process --------------------------------------------------------------------------------------------
-
-_dataset: Dataset | None = None
-
-
-def _begin(dataset: Dataset) -> None:
-    global _dataset
-    _dataset = dataset
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains
-
-
-def _fetch_here(task: LoadTask) -> Batch:
-    assert _dataset is not None
-    return fetch(_dataset, task)
+def _fetching(dataset: Dataset) -> Fetch:
+    """What a worker does."""
+    return partial(fetch, dataset)

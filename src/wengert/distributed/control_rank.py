@@ -86,6 +86,7 @@ class Control:
         self._interrupts = endings.interrupt_with(self._interrupted)
         endings.on_exception(self._failing, self._failed)
         atexit.register(self.close)
+        self._send({"report": self._now().wire()})  # here, not by a thread: this rank may be stopped on its next line
         threading.Thread(target=self._listen, name="wengert control", daemon=True).start()
         threading.Thread(target=self._report, name="wengert reports", daemon=True).start()
 

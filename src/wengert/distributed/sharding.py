@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.devices import moved, on_host
+from wengert.core import devices
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.mesh import Group, Mesh, mesh_of
-from wengert.core.placement import Placement, ShardedArray, block_axis, block_of
+from wengert.core.placement import Placement, ShardedArray, block_axis
 from wengert.runtime.config import config
 from wengert.runtime.dynamic.realize import value
+from wengert.runtime.partitioned import block_here
 from wengert.tensor import Tensor
 
 
@@ -160,12 +161,13 @@ def put(tensor: Tensor, placement: Placement) -> None:
     array = value(tensor.node)
     if placement.is_replicated:
         return
-    if isinstance(array, np.ndarray):
-        block = np.array(block_of(array, placement))
-    elif placement.runs:  # no slice of what is on the device
-        block = moved(block_of(on_host(array), placement), tensor.node.device)
-    else:
-        block = block_of(array, placement)
+    block = block_here(array, placement)
+    device = devices.of(tensor.node.device)
+    if isinstance(block, np.ndarray):  # also of what has lain in blocks until now, which is gathered on the host
+        block = device.upload(block.copy())
+    else:  # a view would keep the whole
+        view, block = block, device.empty(block.shape, block.dtype)
+        device.copy_into(block, view)
     tensor.node.buffer = ShardedArray(block, tensor.shape, placement)
 
 

@@ -126,11 +126,14 @@ def snapshot(state: Any, rank: int, ranks: int) -> Snapshot:
 
 
 def writes(placement: Placement | None, rank: int) -> bool:
-    """Whether a rank is the lowest of those that hold its block, and so the one that writes it."""
+    """Whether a rank is the lowest of those that hold its block, and so the one that writes it.
+
+    Along the stages of a pipeline that is the one at which a value is.
+    """
     if placement is None:
         return rank == 0
     place = placement.mesh.coordinates(rank)
-    return all(place[axis] == 0 for axis in place if axis not in placement.splits)
+    return all(place[axis] == placement.at.get(axis, 0) for axis in place if axis not in placement.splits)
 
 
 def copied_blocks(tensors: dict[str, Held], rank: int, ranks: int) -> Blocks:

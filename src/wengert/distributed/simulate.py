@@ -7,19 +7,17 @@ the tests of engines compare with, and how collectives are tried out in a notebo
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wengert.autodiff.batching import batch_node
+from wengert.autodiff.ranks import over_ranks
 from wengert.autodiff.vectorize import lane_of
 from wengert.core import tree
 from wengert.core.errors import ArgumentError, ShapeError
-from wengert.core.graph import Node, ancestors, recorded_as, recording, tracing
+from wengert.core.graph import Node, recording, tracing
 from wengert.core.mesh import Mesh
-from wengert.ops.collective import RANK
 from wengert.ops.core import as_node
-from wengert.ops.movement import broadcast_to
 from wengert.tensor import Tensor
 
 
@@ -65,33 +63,3 @@ def _inside(mesh: Mesh) -> Iterator[None]:
         yield
     finally:
         recording.simulated = before
-
-
-def over_ranks(outputs: Sequence[Node], lanes: dict[Node, Node], mesh: Mesh, since: int = 0) -> list[Node]:
-    """The outputs over all ranks of a mesh, given what lies over them already."""
-    over = dict(lanes)
-    before, recording.ranks = recording.ranks, mesh
-    try:
-        with recorded_as(recording.location, recording.grad) as inside:
-            for node in ancestors(outputs, since, frozenset(lanes)):
-                if node in over:
-                    continue
-                recording.location, inside.grad = node.location, node.tracked
-                if _is_over(node, mesh):
-                    for source in node.sources:
-                        over.setdefault(source, _everywhere(source, mesh))
-                elif over.keys().isdisjoint(node.sources):
-                    continue
-                over[node] = batch_node(node, over)
-    finally:
-        recording.ranks = before
-    return [over[node] if node in over else _everywhere(node, mesh) for node in outputs]
-
-
-def _is_over(node: Node, mesh: Mesh) -> bool:
-    group = node.attrs.get("group")
-    return group is not None and group.mesh == mesh and (node.op is RANK or bool(node.sources))
-
-
-def _everywhere(node: Node, mesh: Mesh) -> Node:
-    return broadcast_to(node, (mesh.size, *node.shape))

@@ -14,9 +14,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from wengert.backends.comm.mpi import MpiCommunicator, MpiEngine
+from wengert.backends.comm import nccl
+from wengert.backends.comm.mpi import MpiEngine
+from wengert.backends.comm.nccl import NcclEngine
+from wengert.backends.comm.ordered import OrderedCommunicator
 from wengert.backends.cpu.blas import blas
-from wengert.core import communication
+from wengert.core import communication, devices
 from wengert.core.communication import Communicator, current
 from wengert.core.errors import ArgumentError, DistributedError
 from wengert.core.forking import in_child
@@ -30,23 +33,36 @@ from wengert.kernels.threads import chosen_threads, thread_count, use_threads
 class World:
     """The ranks that run this program, and which of them this process is."""
 
-    def __init__(self, rank: int, size: int, local_rank: int, engine: MpiEngine | None = None) -> None:
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        local_rank: int,
+        engine: MpiEngine | NcclEngine | None = None,
+        on_device: NcclEngine | None = None,
+    ) -> None:
         self.rank = rank
         self.size = size
         self.local_rank = local_rank
         self._engine = engine
+        self._on_device = on_device
         self._groups: dict[Group, Communicator] = {}
         self._ended = ""
 
     @property
     def engine(self) -> str:
-        """What carries bytes between the ranks: "mpi", or "alone" in a world of one."""
+        """What carries arrays of the host between the ranks: "mpi", or "nccl"; "alone" in a world of one."""
         return "alone" if self._engine is None else self._engine.name
 
     @property
     def library(self) -> str:
         """The engine's name and version, as it tells them itself."""
         return "" if self._engine is None else self._engine.library
+
+    @property
+    def on_device(self) -> str:
+        """What carries values of GPUs between the ranks, without the host: "nccl"; nothing where they go through it."""
+        return "" if self._on_device is None else self._on_device.name
 
     def mesh(self, **sizes: int) -> Mesh:
         """The ranks arranged along named axes; one size may be -1, for whatever is left.
@@ -61,15 +77,16 @@ class World:
         """Returns when all ranks have come here."""
         self._check()
         if self.size > 1:
-            self._everyone().barrier()
+            self.everyone().barrier()
 
     def end(self) -> None:
         """Leave the world: collectives raise from here on. It is called when the process ends, too."""
         self._leave("this world was ended with world.end()")
 
-    def _everyone(self) -> MpiCommunicator:
+    def everyone(self) -> OrderedCommunicator:
+        """This rank's end of what carries arrays between all ranks; there is none in a world of one."""
         found = self._find(Mesh(ranks=self.size).whole)
-        assert isinstance(found, MpiCommunicator)
+        assert isinstance(found, OrderedCommunicator)
         return found
 
     def _find(self, group: Group) -> Communicator:
@@ -85,10 +102,14 @@ class World:
 
     def _leave(self, why: str) -> None:
         global _world
+        if self._on_device is not None and not self._ended:
+            self._on_device.drain()  # others wait for this rank's part
+            self._on_device.end(why)
         self._ended = self._ended or why
         if _world is self:
             _world = None
             current.rank, current.size, current.find, current.overlaps = 0, 1, None, False
+            current.on_device = None
             communication.watcher = None
             if control.current is not None:
                 control.current.close()
@@ -129,23 +150,42 @@ def start(rank: int | None = None, size: int | None = None, address: str | None 
     _world = world
     current.rank, current.size = world.rank, world.size
     current.find = world._find if world.size > 1 else None
+    current.on_device = world._on_device
     return world
 
 
 def _connected(place: Launched) -> World:
-    if not place.has_mpi:
-        raise ArgumentError(
-            f"start: {place.launcher} started {place.size} ranks without MPI, which carries bytes between them and "
-            "needs a launcher of its own. Run `wengert launch`, with mpiexec installed (pip install 'wengert[mpi]'), "
-            f"or `mpiexec -n {place.size} python script.py`"
-        )
-    if importlib.util.find_spec("mpi4py") is None:
-        raise ArgumentError(
-            f"start: {place.launcher} started {place.size} ranks, and mpi4py is not installed in {sys.prefix}: "
-            "pip install 'wengert[mpi]'"
-        )
+    has_mpi = place.has_mpi and importlib.util.find_spec("mpi4py") is not None
+    if not has_mpi and nccl.missing():
+        raise ArgumentError(_without_engine(place))
     if place.control is not None:
         control.join(place.rank, place.size, place.control, place.nonce)  # before MPI, whose own start may hang
+    engine = _mpi(place) if has_mpi else None
+    share = None if engine is None else lambda text: str(engine.gather(text)[0])
+    joined = control.join(place.rank, place.size, share=share)
+    joined.on_loss.append(abandon_checkpoint)
+    communication.watcher = joined
+    on_device = None if nccl.missing() else NcclEngine(place.rank, place.size, joined)
+    carrier = engine or on_device
+    assert carrier is not None
+    cores = sorted(os.sched_getaffinity(0))
+    machines = carrier.gather((socket.gethostname(), cores))
+    here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
+    share_of_cores = _share(cores, [machines[k][1] for k in here])
+    current.overlaps = share_of_cores >= SPARE
+    if engine is not None:
+        engine.patience.has_core = share_of_cores >= 1
+    if chosen_threads() is None:
+        set_threads(max(1, int(share_of_cores)))
+    local = here.index(place.rank) if place.local_rank is None else place.local_rank
+    if on_device is not None:
+        joined.on_loss.append(on_device.abort)
+        _take_gpu(local, len(here))
+    return World(place.rank, place.size, local, carrier, on_device)
+
+
+def _mpi(place: Launched) -> MpiEngine:
+    """MPI, as the launcher has started it."""
     engine = MpiEngine()
     if (engine.rank, engine.size) != (place.rank, place.size):
         raise ArgumentError(
@@ -154,19 +194,34 @@ def _connected(place: Launched) -> World:
             f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
         )
     engine.connect()
-    joined = control.join(place.rank, place.size, share=lambda text: str(engine.gather(text)[0]))
-    joined.on_loss.append(abandon_checkpoint)
-    communication.watcher = joined
-    cores = sorted(os.sched_getaffinity(0))
-    machines = engine.gather((socket.gethostname(), cores))
-    here = [k for k, (host, _) in enumerate(machines) if host == socket.gethostname()]
-    share = _share(cores, [machines[k][1] for k in here])
-    engine.patience.has_core = share >= 1
-    current.overlaps = share >= SPARE
-    if chosen_threads() is None:
-        set_threads(max(1, int(share)))
-    local = here.index(place.rank) if place.local_rank is None else place.local_rank
-    return World(place.rank, place.size, local, engine)
+    return engine
+
+
+def _without_engine(place: Launched) -> str:
+    """What to do where nothing carries bytes between the ranks."""
+    if place.has_mpi:
+        return (
+            f"start: {place.launcher} started {place.size} ranks, and mpi4py is not installed in {sys.prefix}: "
+            "pip install 'wengert[mpi]'"
+        )
+    return (
+        f"start: {place.launcher} started {place.size} ranks without MPI, which carries bytes between them and "
+        "needs a launcher of its own. Run `wengert launch`, with mpiexec installed (pip install 'wengert[mpi]'), "
+        f"or `mpiexec -n {place.size} python script.py`. NCCL needs no MPI, but cannot be used here: {nccl.missing()}"
+    )
+
+
+def _take_gpu(local_rank: int, ranks: int) -> None:
+    """Each rank of a machine takes a GPU: what it calls "cuda" is its own. More ranks than GPUs share them."""
+    count = len(devices.gpus())
+    if local_rank % count and devices.in_use():
+        raise ArgumentError(
+            f"start: {', '.join(devices.in_use())} was used before; rank {local_rank} of this machine has GPU "
+            f"{local_rank % count} for itself. Call wg.distributed.start() first"
+        )
+    devices.first_gpu = local_rank % count
+    if ranks > count:  # which NCCL refuses unless it is told to allow it
+        os.environ.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
 
 
 def _share(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> float:
@@ -215,8 +270,9 @@ def _in_child() -> None:
         rank = _world.rank
         communication.watcher = None  # whose connection is the parent's
         _world._ended = f"this process was forked from rank {rank} and is none itself: no collective runs in it"
-        if _world._engine is not None:
-            _world._engine.end(_world._ended)
+        for engine in (_world._engine, _world._on_device):
+            if engine is not None:
+                engine.end(_world._ended)
 
 
 in_child(_in_child)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.memory import opened
 from wengert.backends.protocol import Driver, StreamEvent
 from wengert.core import devices
 

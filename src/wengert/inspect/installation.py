@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import wengert
+from wengert.backends.comm import nccl
 from wengert.backends.cpu import toolchain
-from wengert.backends.cuda import bindings, blas, compile, dnn
+from wengert.backends.cuda import bindings, blas, compile, dnn, fft, solver_calls
 from wengert.core import cache
 from wengert.core.errors import CacheError, CompilerError, DeviceError
 from wengert.distributed import mpiexec
@@ -109,13 +110,17 @@ def _cuda() -> Iterator[Diagnosis]:
         yield Diagnosis("cuda", what, fix, works=False)
         return
     yield Diagnosis("cuda", f"NVRTC {'.'.join(map(str, version[1:]))}")
-    for name, library in {"cuBLASLt": blas.library(), "cuDNN": dnn.library()}.items():
-        purpose = "larger products and convolutions"
+    for name, library, purpose in (
+        ("cuBLASLt", blas.library(), "larger products"),
+        ("cuDNN", dnn.library(), "convolutions and attention"),
+        ("cuSOLVER", solver_calls.library(), "factorisations of matrices with more than 64 rows"),
+        ("cuFFT", fft.library(), "Fourier transforms"),
+    ):
         yield Diagnosis(name, "found") if library else _missing(name, "cuda-math", purpose)
 
 
 def _many_processes() -> Iterator[Diagnosis]:
-    """MPI on CPUs. Nothing uses NCCL yet."""
+    """MPI for arrays of the host, NCCL for values on GPUs."""
     version, found = _version("mpi4py"), mpiexec.find()
     started = f"{found.kind}'s {found.path}" if found else "no mpiexec"
     if version is None or found is None:
@@ -124,9 +129,18 @@ def _many_processes() -> Iterator[Diagnosis]:
         yield Diagnosis("MPI", purpose, "pip install 'wengert[mpi]'", works=False)
     else:
         yield Diagnosis("MPI", f"mpi4py {version}, {started}")
-    nccl = _version("nvidia-nccl-cu13")
-    there = f"{nccl} is there, and" if nccl else "missing, and"
-    yield Diagnosis("NCCL", f"{there} not used yet", works=False)
+    yield _nccl()
+
+
+def _nccl() -> Diagnosis:
+    """NCCL, as a rank would find it."""
+    lacks = nccl.missing()
+    if not lacks:
+        version = nccl.NcclFunctions().version
+        shared = "" if version >= nccl.MANY_ON_ONE else "; it puts one rank on a GPU, several from 2.30 on"
+        return Diagnosis("NCCL", f"{nccl.version_text(version)}, by nccl4py {_version('nccl4py')}{shared}")
+    what, _, fix = lacks.partition(": ")
+    return Diagnosis("NCCL", f"{what}, for ranks that compute on GPUs", fix, works=False)
 
 
 def _missing(name: str, extra: str, purpose: str) -> Diagnosis:

@@ -99,7 +99,7 @@ class CKernel:
 @functools.cache
 def c_kernels() -> dict[Op, CKernel]:
     """The ops of the folders that have C."""
-    return of_folders("c_kernels")
+    return {op: kernel for op, (kernel,) in of_folders("c_kernels").items()}
 
 
 def c_kernel(op: Op) -> CKernel | None:

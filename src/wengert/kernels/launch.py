@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from wengert.kernels.matmul.product import Epilogue, Tile
 
 Extent = tuple[int, int, int]
-ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range
+ERROR_FLAG = "wg_error"  # the buffer in which kernels note an index out of range, or the op that failed
+FAILING_OP = "wg_op"  # no buffer: the number that a kernel notes there if its op fails, plus how it failed
+FAILURES = ("", "Singular matrix", "Matrix is not positive definite", "the iteration did not converge")
+"""How an op may fail, by what its kernel adds to its number; the words are those of NumPy's errors."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,15 @@ Argument = Value | tuple[str, ...]
 Named = Callable[[Node], str]  # the name of the buffer that holds a value
 
 
+EXACT = "#define WG_INVARIANT\n"
+"""How a text begins that the compiler may contract nothing in: whether it does depends on what else is in a kernel."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """One launch of a CUDA kernel, but for the addresses of its buffers."""
 
-    source: str  # CUDA C++, complete; it may include the headers of this folder and cuda_fp16.h, cuda_bf16.h by name
+    source: str  # CUDA C++, complete; it may include the headers of this package and cuda_fp16.h, cuda_bf16.h by name
     entry: str  # the `extern "C" __global__` function in it; equal texts are compiled once
     grid: Extent
     block: Extent
@@ -80,6 +87,7 @@ class Launch:
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
     follows: bool = False  # whether it waits itself for the kernel before it, and may be there before that has ended
+    cooperative: bool = False  # whether its blocks wait for one another, and so are all on the device at the same time
     opening: int = 0  # where in the source the body begins, if the loop IR's writer made it
 
     @property
@@ -95,6 +103,11 @@ class Launch:
         for argument in self.arguments:
             found += argument if isinstance(argument, tuple) else [argument]
         return tuple(found)
+
+    def exact(self) -> Launch:
+        """As it is, but compiled so that no multiplication and addition become one but where the text says so."""
+        opening = self.opening + len(EXACT) if self.opening else 0
+        return replace(self, source=EXACT + self.source, opening=opening)
 
     def following(self) -> Launch | None:
         """As it is, but waiting itself for the kernel before it; None where the text is of another kind."""
@@ -209,7 +222,21 @@ def simple(rule: Callable[[Node, Named, DeviceProperties], LaunchList | None]) -
 @functools.cache
 def cuda_kernels() -> dict[Op, CudaKernel]:
     """The ops of the folders that have CUDA C++."""
-    return of_folders("cuda_kernels")
+    return {op: _in_turn(kernels) for op, kernels in of_folders("cuda_kernels").items()}
+
+
+def _in_turn(kernels: Sequence[CudaKernel]) -> CudaKernel:
+    """One kernel of several for an op, of which each is asked until one gives launches. Each one says what it cannot do
+    before it names a buffer; it reads all sources and has no tiles.
+    """
+    if len(kernels) == 1:
+        return kernels[0]
+
+    def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
+        found = (kernel.work(node, named, device, asked) for kernel in kernels)
+        return next((one for one in found if one is not None), None)
+
+    return CudaKernel(work)
 
 
 def cuda_kernel(op: Op) -> CudaKernel | None:
@@ -230,15 +257,32 @@ def work_of(
     `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles_of`;
     `kept` is what an attention's forward leaves for its backward.
     """
+    if is_trivial(node):
+        return _trivial(node, named, device)
     kernel = cuda_kernel(node.op)
     return None if kernel is None else kernel.work(node, named, device, Asked(results, tile, kept))
 
 
-def has_work(node: Node) -> bool:
+def is_trivial(node: Node) -> bool:
+    """Whether an op makes no elements, or adds up products of which there are none: zeros, whatever op it is."""
+    if isinstance(node.dtype, tuple):
+        return False
+    return 0 in node.shape or (bool(node.op.multilinear) and any(0 in source.shape for source in node.sources))
+
+
+def _trivial(node: Node, named: Named, device: DeviceProperties) -> LaunchList:
+    from wengert.kernels.copy.cuda import cleared
+
+    return cleared([node], named, device)
+
+
+def has_work(node: Node, device: DeviceProperties = H200) -> bool:
     """Whether an op can be carried out on a GPU."""
+    if is_trivial(node):
+        return True
     kernel = cuda_kernel(node.op)
     if kernel is None or kernel.has_work is None:
-        return work_of(node, lambda _: "", H200, {}) is not None
+        return work_of(node, lambda _: "", device, {}) is not None
     return kernel.has_work(node)
 
 
@@ -251,19 +295,19 @@ def operands_of(node: Node) -> Sequence[Node]:
 def tiles_of(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
     """The tiles by which our kernels can carry out an op, the one expected to be fastest first; None: without one."""
     kernel = cuda_kernel(node.op)
-    return [None] if kernel is None else kernel.tiles(node, device)
+    return [None] if kernel is None or is_trivial(node) else kernel.tiles(node, device)
 
 
 def absorbs(node: Node, device: DeviceProperties) -> bool:
     """Whether our kernels for an op are the best there are, and take in what is done with its result."""
     kernel = cuda_kernel(node.op)
-    return kernel is not None and kernel.absorbs(node, device)
+    return kernel is not None and not is_trivial(node) and kernel.absorbs(node, device)
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
     """Whether our kernels are faster than what libraries have for an op."""
     kernel = cuda_kernel(node.op)
-    return kernel is not None and kernel.outdoes_libraries(node, device)
+    return kernel is not None and not is_trivial(node) and kernel.outdoes_libraries(node, device)
 
 
 def sides_of(node: Node) -> tuple[int, int]:

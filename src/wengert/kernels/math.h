@@ -29,8 +29,8 @@
    sin         1.5   1.30    2.93          1.2   1.36    9.44
    cos         1.5   1.30    2.91          1.3   1.34    9.85
    tan         3.4   1.42   10.53          2.5   1.58   10.76
-   atan        1.5   0.48    4.80         libm   8.34    8.36
-   atan2       1.7   0.70    9.22         libm  15.86   15.32
+   atan        1.5   0.48    4.80          1.6   1.14    8.36
+   atan2       1.7   0.70    9.22          1.9   1.99   15.32
    asin        2.3   0.38    3.42         libm   4.80    4.80
    acos        1.1   0.33    4.47         libm   5.24    5.23
    erf         1.1   0.82    9.70          2.3   2.63   10.33
@@ -54,6 +54,9 @@
 #ifndef WG_DEVICE /* math.cuh has this for CUDA, up to the error function, from CUDA's own functions */
 #include <math.h>
 #include <stdint.h>
+
+typedef float _Complex wg_c64; /* complex.h has what is done with them */
+typedef double _Complex wg_c128;
 
 #define WG static inline __attribute__((always_inline, unused))
 #define WG_CALL static __attribute__((noinline, unused))
@@ -108,18 +111,32 @@ WG float wg_round_f32(float x) { return __builtin_rintf(x); }
 WG double wg_round_f64(double x) { return __builtin_rint(x); }
 WG uint8_t wg_signbit_f32(float x) { return wg_bits_f32(x) >> 31; }
 WG uint8_t wg_signbit_f64(double x) { return wg_bits_f64(x) >> 63; }
-/* NaN wins */
-WG float wg_maximum_f32(float a, float b) { return (a > b) | (a != a) ? a : b; }
-WG float wg_minimum_f32(float a, float b) { return (a < b) | (a != a) ? a : b; }
-WG double wg_maximum_f64(double a, double b) { return (a > b) | (a != a) ? a : b; }
-WG double wg_minimum_f64(double a, double b) { return (a < b) | (a != a) ? a : b; }
+/* NaN wins. Two choices, one after the other: the first is an instruction of its own. Of both conditions as one gcc makes
+   branches where the result is not always needed (as in a clip), and those it cannot vectorise. */
+#define WG_EXTREMES(t, T)                                                                                              \
+    WG T wg_maximum_##t(T a, T b) {                                                                                    \
+        T larger = a > b ? a : b;                                                                                      \
+        return a != a ? a : larger;                                                                                    \
+    }                                                                                                                  \
+    WG T wg_minimum_##t(T a, T b) {                                                                                    \
+        T smaller = a < b ? a : b;                                                                                     \
+        return a != a ? a : smaller;                                                                                   \
+    }
+WG_EXTREMES(f32, float)
+WG_EXTREMES(f64, double)
 
 #endif
 /* --- what is the same text for both floats ------------------------------------------------------------------------ */
 
+/* 0 where g is 0, whatever d is; as a factor that is chosen, on a device, a sum takes the product in (fused) */
+#ifdef WG_DEVICE
+#define WG_SAFE(g, d) (g) * ((g) == 0 ? 0 : (d))
+#else
+#define WG_SAFE(g, d) (g) == 0 ? 0 : (g) * (d)
+#endif
 #define WG_FLOAT(t, T, B, sign)                                                                                        \
     WG T wg_square_##t(T x) { return x * x; }                                                                          \
-    WG T wg_safe_multiply_##t(T g, T d) { return g == 0 ? 0 : g * d; }                                                         \
+    WG T wg_safe_multiply_##t(T g, T d) { return WG_SAFE(g, d); }                                                          \
     WG T wg_sign_##t(T x) { return x > 0 ? (T)1 : x < 0 ? (T)-1 : x == 0 ? (T)0 : x; }                                 \
     WG uint8_t wg_isfinite_##t(T x) { return wg_abs_##t(x) < WG_INF_##t; }                                             \
     WG uint8_t wg_isinf_##t(T x) { return wg_abs_##t(x) == WG_INF_##t; }                                               \
@@ -622,6 +639,41 @@ WG float wg_atan2_f32(float y, float x) {
     angle = wg_bits_f32(x) >> 31 ? 0x1.921fb6p+1f - (angle + 0x1.777a5cp-24f) : angle;
     return (x != x) | (y != y) ? x + y : wg_copysign_f32(angle, y);
 }
+/* atan(p / q) for 0 <= p <= q; from 0.28 on it is atan(1 / 2) + atan((p - q / 2) / (q + p / 2)) */
+WG double wg_atan_part_f64(double p, double q) {
+    int far = p > 0.28 * q;
+    double a = (far ? p - q / 2 : p) / (far ? q + p / 2 : q), z = a * a, t = 0.029230628341980962;
+    t = wg_ma_f64(t, z, -0.04869291047239519);
+    t = wg_ma_f64(t, z, 0.0583328967569695);
+    t = wg_ma_f64(t, z, -0.06662897705714912);
+    t = wg_ma_f64(t, z, 0.07692126647950116);
+    t = wg_ma_f64(t, z, -0.09090903764682916);
+    t = wg_ma_f64(t, z, 0.11111111020756197);
+    t = wg_ma_f64(t, z, -0.14285714284933687);
+    t = wg_ma_f64(t, z, 0.19999999999997378);
+    t = wg_ma_f64(t, z, -0.3333333333333333);
+    double y = wg_ma_f64(z * a, t, a);
+    return far ? 0x1.dac670561bb4fp-2 + (y + 0x1.a2b7f222f65e2p-56) : y;
+}
+WG double wg_atan_f64(double x) {
+    double a = wg_abs_f64(x);
+    int steep = a > 1;
+    double y = wg_atan_part_f64(steep ? 1 : a, steep ? a : 1);
+    y = steep ? 0x1.921fb54442d18p+0 - (y - 0x1.1a62633145c07p-54) : y;
+    return x != x ? x : wg_copysign_f64(y, x);
+}
+WG double wg_atan2_f64(double y, double x) {
+    double a = wg_abs_f64(x), b = wg_abs_f64(y);
+    int steep = b > a;
+    double small = steep ? a : b, large = steep ? b : a;
+    double scale = large > 0x1p1000 ? 0x1p-100 : large < 0x1p-900 ? 0x1p100 : 1; /* sum and half must not lose anything */
+    int none = (large == 0) | (small == WG_INF_f64);
+    double p = none ? large != 0 : small * scale, q = none ? 1 : large * scale;
+    double angle = wg_atan_part_f64(p, q);
+    angle = steep ? 0x1.921fb54442d18p+0 - (angle - 0x1.1a62633145c07p-54) : angle;
+    angle = wg_bits_f64(x) >> 63 ? 0x1.921fb54442d18p+1 - (angle - 0x1.1a62633145c07p-53) : angle;
+    return (x != x) | (y != y) ? x + y : wg_copysign_f64(angle, y);
+}
 /* (asin(s) - s) / s^3 in z = s^2, s <= 1/2; beyond, asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)) */
 WG float wg_asin_part_f32(float s, float z) {
     float p = 0.042158388f;
@@ -648,8 +700,6 @@ WG float wg_acos_f32(float x) {
     return steep ? near : 0x1.921fb6p+0f - (y + 0x1.777a5cp-25f);
 }
 /* from the C library: not vectorised */
-WG double wg_atan_f64(double x) { return atan(x); }
-WG double wg_atan2_f64(double y, double x) { return atan2(y, x); }
 WG double wg_asin_f64(double x) { return asin(x); }
 WG double wg_acos_f64(double x) { return acos(x); }
 
@@ -902,6 +952,77 @@ WG_CALL double wg_polygamma_f64(double x, int n) {
 }
 WG float wg_polygamma_f32(float x, int n) { return (float)wg_polygamma_f64(x, n); }
 
+/* --- the normal distribution: as in ops/normal.py, in float64, not vectorised ------------------------------------- */
+
+/* the asymptotic series of the n-th derivative, up to its smallest term */
+WG_CALL double wg_erfcx_far(double x, int n) {
+    double total = 0, term = 1, last = WG_INF_f64, power = x;
+    for (int k = 0; k < 40; k++) {
+        double slope = 1;
+        for (int i = 0; i < n; i++) slope *= 2 * k + 1 + i;
+        if (!(fabs(term) * slope < last)) break;
+        last = fabs(term) * slope;
+        total += term * slope;
+        term *= -(2 * k + 1) / (2 * x * x);
+    }
+    for (int i = 0; i < n; i++) power *= -x;
+    return total / (power * 1.772453850905516);
+}
+WG_CALL double wg_erfcx_value(double x) {
+    static const double top[] = {0.56418958354774858, -0.40608501091899897, 9.1351493613685968, 0.82001244871641458,
+                                 46.764990851762619,  36.236123155840777,   110.03632957079972, 119.35373295888698,
+                                 129.81660200530926,  82.651498433468679};
+    static const double bottom[] = {1.0,
+                                    -2.7197669414041645,
+                                    18.131164547711858,
+                                    -30.289710628525685,
+                                    88.85797029617172,
+                                    -84.712087955277845,
+                                    130.29747466808296,
+                                    -54.68732176971416,
+                                    40.894087039416082};
+    if (x != x) return x;
+    if (x < -26.7) return WG_INF_f64;
+    if (x < 1) {
+        double high = floor(x * 16) / 16; /* rounding x^2 would cost digits */
+        return exp(high * high) * exp((x - high) * (x + high)) * wg_erfc_f64(x);
+    }
+    if (x >= 28) return wg_erfcx_far(x, 0);
+    double t = 1 / (x + 2);
+    return t * WG_HORNER(top, t) / WG_HORNER(bottom, t);
+}
+WG_CALL double wg_erfcx_f64(double x, int n) {
+    if (n == 0) return wg_erfcx_value(x);
+    if (x > 9) return wg_erfcx_far(x, n);
+    double before = wg_erfcx_value(x), now = 2 * x * before - 1.1283791670955126;
+    for (int k = 1; k < n; k++) {
+        double next = 2 * x * now + 2 * k * before;
+        before = now;
+        now = next;
+    }
+    return now;
+}
+WG float wg_erfcx_f32(float x, int n) { return (float)wg_erfcx_f64(x, n); }
+WG_CALL double wg_log_ndtr_f64(double x) {
+    if (x > -1) return log1p(-wg_erfc_f64(x / 1.4142135623730951) / 2);
+    return log(wg_erfcx_value(-x / 1.4142135623730951) / 2) - x * x / 2;
+}
+WG float wg_log_ndtr_f32(float x) { return (float)wg_log_ndtr_f64(x); }
+/* in a tail by Halley's steps on the logarithm, from Abramowitz and Stegun 26.2.23 */
+WG_CALL double wg_ndtri_f64(double p) {
+    if (!(p > 0 && p < 1)) return p == 0 ? -WG_INF_f64 : p == 1 ? WG_INF_f64 : WG_NAN_f64;
+    if (p >= 0.1 && p <= 0.9) return 1.4142135623730951 * wg_erfinv_f64(2 * p - 1);
+    double wanted = log(p < 0.5 ? p : 1 - p), t = sqrt(-2 * wanted);
+    double x = (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308))) - t;
+    for (int i = 0; i < 3; i++) {
+        double slope = 0.79788456080286541 / wg_erfcx_value(-x / 1.4142135623730951);
+        double error = (wg_log_ndtr_f64(x) - wanted) / slope;
+        x -= error / (1 - error * (x + slope) / 2);
+    }
+    return p < 0.5 ? x : -x;
+}
+WG float wg_ndtri_f32(float p) { return (float)wg_ndtri_f64(p); }
+
 /* --- integers: they wrap around, division rounds down, and by zero gives 0 ---------------------------------------- */
 
 #define WG_INTEGER(t, T, U)                                                                                            \
@@ -910,6 +1031,15 @@ WG float wg_polygamma_f32(float x, int n) { return (float)wg_polygamma_f64(x, n)
     WG T wg_maximum_##t(T a, T b) { return a > b ? a : b; }                                                            \
     WG T wg_minimum_##t(T a, T b) { return a < b ? a : b; }                                                            \
     WG T wg_sign_##t(T x) { return (T)((x > 0) - (x < 0)); }                                                           \
+    WG_CALL T wg_gcd_##t(T a, T b) {                                                                                   \
+        U x = a < 0 ? 0 - (U)a : (U)a, y = b < 0 ? 0 - (U)b : (U)b;                                                    \
+        while (y) {                                                                                                    \
+            U rest = x % y;                                                                                            \
+            x = y;                                                                                                     \
+            y = rest;                                                                                                  \
+        }                                                                                                              \
+        return (T)x;                                                                                                   \
+    }                                                                                                                  \
     WG T wg_bitwise_left_shift_##t(T a, T b) {                                                                         \
         return (uint64_t)b < 8 * sizeof(T) ? (T)((U)a << (b & (T)(8 * sizeof(T) - 1))) : 0;                            \
     }                                                                                                                  \

@@ -4,6 +4,8 @@ A folder (`kernels/matmul`, ...) has two functions in its `__init__`, `c_kernels
 CKernel or a CudaKernel for each of its ops. They are called when the first op is looked up, so a program for the CPU
 imports nothing that is for a GPU. An op from elsewhere, such as a user's own, is entered by `register`.
 
+Several folders may have CUDA kernels for one op; they are asked in the order of FOLDERS.
+
 An op without a kernel here that is no expression in a loop either is computed by its NumPy reference on the host.
 """
 
@@ -18,7 +20,23 @@ if TYPE_CHECKING:
     from wengert.kernels.c_ops import CKernel
     from wengert.kernels.launch import CudaKernel
 
-FOLDERS = ("attention", "convolution", "copy", "fixed_order", "gather_scatter", "matmul", "pool", "scan")
+FOLDERS = (
+    "attention",
+    "convolution",
+    "copy",
+    "counting",
+    "fixed_order",
+    "gather_scatter",
+    "linalg",
+    "loops",
+    "matmul",
+    "pool",
+    "recurrent",
+    "scan",
+    "search",
+    "sort",
+    "window",
+)
 
 c_of_others: dict[Op, CKernel] = {}
 cuda_of_others: dict[Op, CudaKernel] = {}
@@ -32,9 +50,10 @@ def register(op: Op, *, c: CKernel | None = None, cuda: CudaKernel | None = None
         cuda_of_others[op] = cuda
 
 
-def of_folders(which: str) -> dict[Op, Any]:
-    """What the folders' functions of this name give, together."""
-    found: dict[Op, Any] = {}
+def of_folders(which: str) -> dict[Op, list[Any]]:
+    """What the folders' functions of this name give for each op, in the order of the folders."""
+    found: dict[Op, list[Any]] = {}
     for folder in FOLDERS:
-        found |= getattr(import_module(f"wengert.kernels.{folder}"), which)()
+        for op, kernel in getattr(import_module(f"wengert.kernels.{folder}"), which)().items():
+            found.setdefault(op, []).append(kernel)
     return found

@@ -41,6 +41,7 @@ class Sizes:
         else:
             constants = "".join(f"static const wg_count {name} = {value}LL;\n" for name, value in self.values.items())
             head, numbers = f"typedef long long wg_count;\n{constants}", []
-        source = f'#include "math.cuh"\n#include "address.cuh"\n\n{head}{text}'
+        complex = '#include "complex.cuh"\n' if "wg_c64" in text or "wg_c128" in text else ""
+        source = f'#include "math.cuh"\n{complex}#include "address.cuh"\n\n{head}{text}'
         given = (*arguments, *numbers)
         return Launch(source, entry, _grid(count, device), (THREADS, 1, 1), given, why=f"{count} elements")

@@ -8,6 +8,7 @@
 //     spot(k, first) what is known of depth k, of a tile that begins at `first`
 //     at(row, spot)  the address of a chunk and how many of its elements exist; the others are zero
 //
+// An operand that is `whole` has all elements of a chunk or none: then a load is one instruction and no branch.
 // so the same tiles multiply matrices here and the unfolded images of a convolution in conv.cuh.
 #pragma once
 
@@ -82,6 +83,7 @@ template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N
         wg_pack got;
         if (bytes % 16 == 0) copy<uint4>(got.of, from);
         else if (bytes == 8) copy<uint2>(got.of, from);
+        else if (bytes == 4) copy<wg_u32>(got.of, from);
         else copy<T>(got.of, from);
         return got;
     }
@@ -115,7 +117,7 @@ __device__ __forceinline__ int wg_between(int low, int x, int high) { return x <
 // FREE: chunks may begin anywhere, so they are read element by element.
 template <class Number, bool ALONG, bool FREE> struct wg_matrix {
     typedef Number T;
-    static const bool along = ALONG, free = FREE, even = true;
+    static const bool along = ALONG, free = FREE, even = true, whole = false;
     const T *data;
     long long step;
     int rows, depth;
@@ -139,6 +141,9 @@ template <class Number, bool ALONG, bool FREE> struct wg_matrix {
         return row.start + spot.offset;
     }
 };
+
+// The same, where every chunk is there or is not: no chunk goes beyond an edge.
+template <class Operand> struct wg_whole : Operand { static const bool whole = true; };
 
 // --- batches and blocks --------------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ An op's template `c` is one of
     "({0} / {1})"    a text over the operands; also `{t}` (the dtype's suffix), `{T}` (its C type), `{U}` (the unsigned
                      type to wrap around in), `{wg.NAME}` (a function of the header: `{wg.erf}_{t}({0})`), `{error}`
                      (what a function that may note an error takes first), and the node's attributes by name
-    {"f": ..., "iu": ..., "b": ...}     one of those for each kind: floats, signed and unsigned integers, booleans
+    {"f": ..., "iu": ..., "b": ..., "c": ...}   one of those for each kind: floats, signed and unsigned integers,
+                     booleans, complex numbers
 
 Templates name functions by `{wg.NAME}` only: `functions` finds which are called, and a dialect may have its own.
 Scalars of float16 and bfloat16 are C floats: loads widen and stores round (`widened` and `narrowed` name the
 functions), and ops on them compute in float32. Only `cast` rounds to them in between, as a user's rounding stays.
-Booleans are uint8_t, 0 or 1. Complex numbers have no C form, and `c_expression` gives None. The functions called are in
-math.h.
+Booleans are uint8_t, 0 or 1. The functions called are in math.h. Complex numbers are C's own, and in CUDA C++ structs
+with operators (complex.cuh); their functions are one text for both (complex.h).
 
 What the two writers of the loop IR share is here too: statements as text, lines, parameters. A Dialect says what C and
 CUDA C++ say differently. `expression` is the one function from a computed value to its text.
@@ -33,6 +34,8 @@ from wengert.core.dtypes import (
     HALF,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -40,6 +43,7 @@ from wengert.core.dtypes import (
     int16,
     int32,
     int64,
+    real_of,
     uint8,
     uint16,
     uint32,
@@ -56,8 +60,10 @@ HEADER = Path(__file__).with_name("math.h")
 _SUFFIXES = {
     bool_: "b8", int8: "i8", int16: "i16", int32: "i32", int64: "i64", uint8: "u8", uint16: "u16", uint32: "u32",
     uint64: "u64", float16: "f16", bfloat16: "bf16", float32: "f32", float64: "f64",
+    complex64: "c64", complex128: "c128",
 }  # fmt: skip
 _STORED = {bool_: "uint8_t", float16: "uint16_t", bfloat16: "uint16_t", float32: "float", float64: "double"}
+_STORED |= {complex64: "wg_c64", complex128: "wg_c128"}
 _STORED |= {dtype: f"{dtype.name}_t" for dtype in _SUFFIXES if dtype not in _STORED}
 
 
@@ -127,9 +133,9 @@ def c_expression(
 
 
 def has_expression(op: Op | Intrinsic, dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> bool:
-    """Whether an elementwise op has a C form for a dtype; see `c_expression`."""
+    """Whether an elementwise op has a form for a dtype; see `c_expression`."""
     if op is CAST:
-        return dtype not in COMPLEX and attrs["dtype"] not in COMPLEX
+        return c_cast(dtype, attrs["dtype"], "x") is not None
     return _template(op, dtype) is not None
 
 
@@ -177,8 +183,6 @@ def _resolved(
 def _template(op: Op | Intrinsic, dtype: np.dtype[Any]) -> str | None:
     if op in (VARIABLE, STOP_GRADIENT, TO_DEVICE):
         return "{0}"
-    if dtype in COMPLEX:
-        return None
     if not isinstance(op.c, dict):
         return op.c
     kind = "f" if dtype in HALF else dtype.kind
@@ -191,13 +195,13 @@ def _wrapping_type(dtype: np.dtype[Any]) -> str:
 
 
 def c_cast(source: np.dtype[Any], target: np.dtype[Any], operand: str) -> str | None:
-    """A scalar of one dtype in another, as NumPy casts; None for complex numbers.
+    """A scalar of one dtype in another, as NumPy casts; None from complex numbers to real ones, which `real` is for.
 
     >>> c_cast(float32, int32, "x"), c_cast(int64, uint8, "x"), c_cast(float32, bfloat16, "x")
     ('wg_f32_to_i32(x)', '((uint8_t)x)', 'wg_round_bf16(x)')
     """
     if source in COMPLEX or target in COMPLEX:
-        return None
+        return _complex_cast(source, target, operand)
     if casts_for_nothing(source, target):
         return operand
     if target is bool_:
@@ -208,6 +212,20 @@ def c_cast(source: np.dtype[Any], target: np.dtype[Any], operand: str) -> str | 
     takes_float = target in HALF and function != "round_f16_f64"
     is_float = source is float32 or source in HALF
     return f"wg_{function}((float){operand})" if takes_float and not is_float else f"wg_{function}({operand})"
+
+
+def _complex_cast(source: np.dtype[Any], target: np.dtype[Any], operand: str) -> str | None:
+    if source is target:
+        return operand
+    if target is bool_:
+        return f"({operand} != 0)"
+    if target not in COMPLEX:
+        return None
+    made, part = f"wg_of_parts_{suffix(target)}", scalar_type(real_of(target))
+    if source in COMPLEX:
+        own = suffix(source)
+        return f"{made}(({part})wg_real_{own}({operand}), ({part})wg_imag_{own}({operand}))"
+    return f"{made}(({part}){operand}, 0)"
 
 
 def casts_for_nothing(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
@@ -235,13 +253,14 @@ _LIMITS = {
 
 
 def c_literal(value: Any, dtype: np.dtype[Any]) -> str | None:
-    """A number as C text, exactly the value NumPy has for it in this dtype; None for complex numbers.
+    """A number as C text, exactly the value NumPy has for it in this dtype.
 
     >>> c_literal(0.1, float32), c_literal(-1, int64), c_literal(float("inf"), float64)
     ('0.1f', '(-1LL)', '__builtin_inf()')
     """
     if dtype in COMPLEX:
-        return None
+        number, part = np.asarray(value, dtype), real_of(dtype)
+        return f"wg_of_parts_{suffix(dtype)}({c_literal(number.real, part)}, {c_literal(number.imag, part)})"
     number = np.asarray(value, dtype)
     if dtype.kind == "f" or dtype in HALF:
         return _float_literal(number.astype(float32) if dtype in HALF else number)
@@ -314,6 +333,8 @@ def loaded(load: Load, element: str) -> str:
 
 def position_text(position: Position) -> str:
     """A place as a number."""
+    if position.dtype in COMPLEX:
+        return str(c_cast(int64, position.dtype, f"({position.index})"))
     return f"({scalar_type(position.dtype)})({position.index})"
 
 

@@ -4,13 +4,14 @@ A torch `state_dict` loads as it is. Everything here uses only Wengert's public 
 """
 
 from wengert.api.spelling_hints import module_attribute as _module_attribute
-from wengert.nn import init
+from wengert.nn import init, utils
 from wengert.nn.activation import (
     CELU,
     ELU,
     GELU,
     GLU,
     SELU,
+    Hardshrink,
     Hardsigmoid,
     Hardswish,
     Hardtanh,
@@ -21,21 +22,50 @@ from wengert.nn.activation import (
     PReLU,
     ReLU,
     ReLU6,
+    RReLU,
     Sigmoid,
     SiLU,
     Softmax,
+    Softmax2d,
+    Softmin,
     Softplus,
+    Softshrink,
     Softsign,
     Tanh,
     Tanhshrink,
+    Threshold,
 )
+from wengert.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from wengert.nn.attention import MultiheadAttention, RotaryEmbedding
 from wengert.nn.cells import GRUCell, LSTMCell, RNNCell
-from wengert.nn.container import Flatten, Identity, ModuleDict, ModuleList, ParameterList, Sequential, Unflatten
+from wengert.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from wengert.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from wengert.nn.ctc import CTCLoss
 from wengert.nn.distance import CosineSimilarity, PairwiseDistance
-from wengert.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
-from wengert.nn.linear import Bilinear, Embedding, Linear
+from wengert.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from wengert.nn.embedding import Embedding, EmbeddingBag
+from wengert.nn.hooks import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
+from wengert.nn.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
+from wengert.nn.linear import Bilinear, Linear
 from wengert.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -53,6 +83,13 @@ from wengert.nn.loss import (
     SmoothL1Loss,
     TripletMarginLoss,
 )
+from wengert.nn.margin_loss import (
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 from wengert.nn.module import Module
 from wengert.nn.normalization import (
     BatchNorm1d,
@@ -67,15 +104,28 @@ from wengert.nn.normalization import (
     RMSNorm,
 )
 from wengert.nn.parameter import Parameter
+from wengert.nn.passing import Flatten, Identity, Unflatten
 from wengert.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
     AdaptiveMaxPool1d,
     AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
     AvgPool1d,
     AvgPool2d,
+    AvgPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
     MaxPool1d,
     MaxPool2d,
+    MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
 )
 from wengert.nn.recurrent import GRU, LSTM, RNN
 from wengert.nn.sequences import (
@@ -88,12 +138,14 @@ from wengert.nn.sequences import (
     unpad_sequence,
 )
 from wengert.nn.shape import (
+    ChannelShuffle,
     CircularPad1d,
     CircularPad2d,
     CircularPad3d,
     ConstantPad1d,
     ConstantPad2d,
     ConstantPad3d,
+    Fold,
     PixelShuffle,
     PixelUnshuffle,
     ReflectionPad1d,
@@ -102,7 +154,10 @@ from wengert.nn.shape import (
     ReplicationPad1d,
     ReplicationPad2d,
     ReplicationPad3d,
+    Unfold,
     Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
     ZeroPad1d,
     ZeroPad2d,
     ZeroPad3d,
@@ -121,8 +176,13 @@ __all__ = sorted(name for name, value in globals().items() if isinstance(value, 
     "pack_sequence",
     "pad_packed_sequence",
     "pad_sequence",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
     "unpack_sequence",
     "unpad_sequence",
+    "utils",
 ]
 
 

@@ -188,18 +188,75 @@ class PReLU(Module):
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """The activation of each element."""
-        channels = input.shape[1] if input.ndim > 1 else 1
-        if self.num_parameters not in (1, channels):
-            raise wg.errors.ShapeError(
-                f"PReLU: {self.num_parameters} slopes for {channels} channels (axis 1 of shape {input.shape})"
-            )
-        rest = (1,) * (input.ndim - 2)
-        weight = self.weight if self.num_parameters == 1 else self.weight.reshape((self.num_parameters, *rest))
-        return wg.where(input > 0, input, weight * input)
+        return wg.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
         """The number of slopes."""
         return f"num_parameters={self.num_parameters}"
+
+
+class Threshold(Module):
+    """`x` where it is above the threshold, `value` elsewhere."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold = threshold
+        self.value = value
+        self.inplace = inplace
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return wg.threshold(input, self.threshold, self.value)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"threshold={self.threshold}, value={self.value}"
+
+
+class _Shrink(Module):
+    _function: Callable[..., wg.Tensor]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return type(self)._function(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """The bound."""
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
+    """`x` where it is further from 0 than `lambd`, 0 elsewhere."""
+
+    _function = staticmethod(wg.hardshrink)
+
+
+class Softshrink(_Shrink):
+    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that."""
+
+    _function = staticmethod(wg.softshrink)
+
+
+class RReLU(Module):
+    """`x` where it is positive, elsewhere times a slope that is random when training, else the mean of the bounds."""
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The activation of each element."""
+        return wg.rrelu(input, self.lower, self.upper, self.training)
+
+    def extra_repr(self) -> str:
+        """The bounds of the slope."""
+        return f"lower={self.lower}, upper={self.upper}"
 
 
 class Hardtanh(Module):
@@ -252,6 +309,22 @@ class _AlongAxis(Module):
     def extra_repr(self) -> str:
         """The axis."""
         return f"dim={self.dim}"
+
+
+class Softmin(_AlongAxis):
+    """Positive numbers with sum 1 along an axis, in proportion to `exp(-x)`."""
+
+    _function = staticmethod(wg.softmin)
+
+
+class Softmax2d(Module):
+    """The softmax over the channels of (N, C, H, W) or (C, H, W), at each pixel by itself."""
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """Positive numbers with sum 1 over the channels."""
+        if input.ndim not in (3, 4):
+            raise wg.errors.ShapeError(f"Softmax2d: the input is (N, C, H, W) or (C, H, W); its shape is {input.shape}")
+        return wg.softmax(input, axis=-3)
 
 
 class Softmax(_AlongAxis):

@@ -84,10 +84,10 @@ class MultiheadAttention(Module):
         self.q_proj_weight = weight(embed_dim, embed_dim, not together)
         self.k_proj_weight = weight(embed_dim, self.kdim, not together)
         self.v_proj_weight = weight(embed_dim, self.vdim, not together)
-        self.in_proj_bias = new_parameter((3 * embed_dim,), dtype, device) if bias else None
+        self.register_parameter("in_proj_bias", new_parameter((3 * embed_dim,), dtype, device) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
-        self.bias_k = new_parameter((1, 1, embed_dim), dtype, device) if add_bias_kv else None
-        self.bias_v = new_parameter((1, 1, embed_dim), dtype, device) if add_bias_kv else None
+        self.register_parameter("bias_k", new_parameter((1, 1, embed_dim), dtype, device) if add_bias_kv else None)
+        self.register_parameter("bias_v", new_parameter((1, 1, embed_dim), dtype, device) if add_bias_kv else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -77,8 +77,8 @@ class _Cell(Module):
         rows = self.gates * hidden_size
         self.weight_ih = new_parameter((rows, input_size), dtype, device)
         self.weight_hh = new_parameter((rows, hidden_size), dtype, device)
-        self.bias_ih = new_parameter((rows,), dtype, device) if bias else None
-        self.bias_hh = new_parameter((rows,), dtype, device) if bias else None
+        self.register_parameter("bias_ih", new_parameter((rows,), dtype, device) if bias else None)
+        self.register_parameter("bias_hh", new_parameter((rows,), dtype, device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Modules that hold modules in order or by name, and those that only pass a value on or give it another shape."""
+"""Modules that hold modules or parameters, in order or by name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wengert.nn.parameter import Parameter
 
 
 class _Numbered(Module):
-    """Parts kept as attributes named "0", "1", "2", ...; the base of the containers in order."""
+    """ModuleParts kept as attributes named "0", "1", "2", ...; the base of the containers in order."""
 
     _part: type = Module
 
     def _parts(self) -> list[Any]:
-        return [value for name, value in self.__dict__.items() if isinstance(value, self._part) and name.isdigit()]
+        return [value for name, value in self._seen().items() if isinstance(value, self._part) and name.isdigit()]
 
     def _place(self, index: Any) -> str:
         count, at = len(self), as_index(index)
@@ -26,7 +26,7 @@ class _Numbered(Module):
         return list(self._names())[at]
 
     def _names(self) -> Iterator[str]:
-        return (name for name, value in self.__dict__.items() if isinstance(value, self._part) and name.isdigit())
+        return (name for name, value in self._seen().items() if isinstance(value, self._part) and name.isdigit())
 
     def _replace_all(self, parts: Iterable[Any]) -> None:
         kept = list(parts)
@@ -86,6 +86,23 @@ class _Numbered(Module):
         self._replace_all(parts)
         return self
 
+    def pop(self, index: int = -1) -> Any:
+        """Take a part out."""
+        part = self[index]
+        del self[index]
+        return part
+
+    def __iadd__(self, parts: Iterable[Any]) -> Any:
+        return self.extend(parts)
+
+    def __add__(self, parts: Iterable[Any]) -> Any:
+        if not isinstance(parts, (list, tuple, _Numbered)):
+            return NotImplemented
+        return self._of([*self._parts(), *parts])
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(self._parts())
+
 
 class Sequential(_Numbered):
     """Modules one after the other: each takes what the one before gave. A dict gives them names.
@@ -115,6 +132,17 @@ class Sequential(_Numbered):
         if all(name.isdigit() for name in names.values()):
             return Sequential(*parts)
         return Sequential({names[id(part)]: part for part in parts})
+
+    def __mul__(self, times: int) -> Sequential:
+        """The same modules, several times over."""
+        if not isinstance(times, int) or times < 1:
+            raise wg.errors.ArgumentError(f"a Sequential can be repeated once or more, not {times!r} times")
+        return Sequential(*self._parts() * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend((self * times)._parts()[len(self) :])
 
     def forward(self, input: Any) -> Any:
         """What the last module gives."""
@@ -147,7 +175,68 @@ class ModuleList(_Numbered):
         return f"{type(self).__name__}({body}\n)" if lines else f"{type(self).__name__}()"
 
 
-class ModuleDict(Module):
+class _ByName(Module):
+    """ModuleParts kept as attributes under their names; the base of the containers by name."""
+
+    _kind: str = "module"
+
+    def _held(self) -> Any:
+        return self._modules if self._kind == "module" else self._parameters
+
+    def _put(self, name: str, part: Any) -> None:
+        self.add_module(name, part)
+
+    def update(self, parts: Any) -> None:
+        """Add parts by name, from a mapping or from pairs; those whose name is there already replace it."""
+        for name, part in parts.items() if hasattr(parts, "items") else parts:
+            self[name] = part
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._held():
+            raise KeyError(f"{name!r}; there are {list(self)}")
+        return self._held()[name]
+
+    def __setitem__(self, name: str, part: Any) -> None:
+        self._put(name, part)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        delattr(self, name)
+
+    def __len__(self) -> int:
+        return len(self._held())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._held()
+
+    def keys(self) -> list[str]:
+        """The names."""
+        return list(self._held())
+
+    def values(self) -> list[Any]:
+        """The parts."""
+        return list(self._held().values())
+
+    def items(self) -> list[tuple[str, Any]]:
+        """The names and parts."""
+        return list(self._held().items())
+
+    def pop(self, name: str) -> Any:
+        """Take a part out."""
+        part = self[name]
+        del self[name]
+        return part
+
+    def clear(self) -> None:
+        """Take all parts out."""
+        for name in self.keys():
+            del self[name]
+
+
+class ModuleDict(_ByName):
     """Modules by name, which `parameters` and `state_dict` see; it has no forward of its own.
 
     >>> import wengert as wg
@@ -159,45 +248,6 @@ class ModuleDict(Module):
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
         super().__init__()
         self.update(modules)
-
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules by name; those whose name is there already replace it."""
-        for name, module in modules.items() if isinstance(modules, Mapping) else modules:
-            self[name] = module
-
-    def __getitem__(self, name: str) -> Module:
-        found = self.__dict__.get(name)
-        if not isinstance(found, Module):
-            raise KeyError(f"{name!r}; there are {list(self)}")
-        return found
-
-    def __setitem__(self, name: str, module: Module) -> None:
-        self.add_module(name, module)
-
-    def __delitem__(self, name: str) -> None:
-        self[name]
-        delattr(self, name)
-
-    def __len__(self) -> int:
-        return len(list(self.named_children()))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-    def keys(self) -> list[str]:
-        """The names."""
-        return [name for name, _ in self.named_children()]
-
-    def values(self) -> list[Module]:
-        """The modules."""
-        return [module for _, module in self.named_children()]
-
-    def items(self) -> list[tuple[str, Module]]:
-        """The names and modules."""
-        return list(self.named_children())
 
 
 class ParameterList(_Numbered):
@@ -217,54 +267,64 @@ class ParameterList(_Numbered):
         return ", ".join(f"({name}): {tuple(part.shape)}" for name, part in self.own_parameters())
 
 
-class Identity(Module):
-    """Gives back what it takes; other arguments to make one are ignored."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-
-    def forward(self, input: Any) -> Any:
-        """The input."""
-        return input
-
-
-class Flatten(Module):
-    """The axes from `start_dim` to `end_dim` as one.
+class ParameterDict(_ByName):
+    """Parameters by name, which `parameters` and `state_dict` see. A Tensor becomes a Parameter; it works as a dict.
 
     >>> import wengert as wg
-    >>> wg.nn.Flatten()(wg.zeros((2, 3, 4, 5))).shape
-    (2, 60)
+    >>> scales = wg.nn.ParameterDict({"left": wg.ones(2)})
+    >>> scales["right"] = wg.zeros(2)
+    >>> list(scales), [name for name, _ in scales.named_parameters()]
+    (['left', 'right'], ['left', 'right'])
     """
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    _kind = "parameter"
 
-    def forward(self, input: wg.Tensor) -> wg.Tensor:
-        """The same elements with fewer axes."""
-        return wg.flatten(input, self.start_dim, self.end_dim)
+    def __init__(self, parameters: Any = ()) -> None:
+        super().__init__()
+        self.update(parameters)
+
+    def _put(self, name: str, part: Any) -> None:
+        part = part if part is None or isinstance(part, Parameter) else Parameter(part)
+        self.register_parameter(name, part)
+
+    def copy(self) -> ParameterDict:
+        """Another one with the same parameters."""
+        return ParameterDict(self.items())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The parameter of this name, or `default`."""
+        return self._held().get(name, default)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The parameter of this name, which becomes `default` if there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last parameter out, with its name."""
+        if not len(self):
+            raise KeyError("popitem: there are no parameters")
+        name = self.keys()[-1]
+        return name, self.pop(name)
+
+    def fromkeys(self, names: Iterable[str], default: Any = None) -> ParameterDict:
+        """Another one with these names, all with `default` for their value."""
+        return ParameterDict((name, default) for name in names)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self.keys())
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        return ParameterDict([*self.items(), *other.items()])
+
+    def __ror__(self, other: Any) -> ParameterDict:
+        return ParameterDict([*other.items(), *self.items()])
+
+    def __ior__(self, other: Any) -> ParameterDict:  # type: ignore[misc]
+        self.update(other)
+        return self
 
     def extra_repr(self) -> str:
-        """The axes."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
-
-class Unflatten(Module):
-    """The axis `dim` as several, of these sizes; one may be -1."""
-
-    def __init__(self, dim: int, unflattened_size: Iterable[int]) -> None:
-        super().__init__()
-        self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
-
-    def forward(self, input: wg.Tensor) -> wg.Tensor:
-        """The same elements with more axes."""
-        at = self.dim if self.dim >= 0 else self.dim + input.ndim
-        if not 0 <= at < input.ndim:
-            raise wg.errors.ShapeError(f"Unflatten: there is no axis {self.dim} in shape {input.shape}")
-        return wg.reshape(input, (*input.shape[:at], *self.unflattened_size, *input.shape[at + 1 :]))
-
-    def extra_repr(self) -> str:
-        """The axis and the sizes."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+        """The shapes."""
+        return ", ".join(f"({name}): {tuple(part.shape)}" for name, part in self.own_parameters())

@@ -51,11 +51,12 @@ class _ConvBase(Module):
         self.stride = per_axis(stride, self.axes)
         self.padding: Any = padding if isinstance(padding, str) else per_axis(padding, self.axes)
         self.dilation = per_axis(dilation, self.axes)
+        self.output_padding = (0,) * self.axes
         self.groups = groups
         self.padding_mode = padding_mode
         ends = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         self.weight = new_parameter((ends[0], ends[1] // groups, *self.kernel_size), dtype, device)
-        self.bias = new_parameter((out_channels,), dtype, device) if bias else None
+        self.register_parameter("bias", new_parameter((out_channels,), dtype, device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -69,6 +70,8 @@ class _ConvBase(Module):
             text += f", padding={self.padding}"
         if any(d != 1 for d in self.dilation):
             text += f", dilation={self.dilation}"
+        if self.transposed and any(self.output_padding):
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
@@ -109,11 +112,15 @@ class _Conv(_ConvBase):
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """(N, in_channels, ...) to (N, out_channels, ...); the batch axis may be left out."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: wg.Tensor, weight: wg.Tensor, bias: wg.Tensor | None) -> wg.Tensor:
+        """The convolution with any weight and bias; a subclass may work on them first."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = wg.pad(input, self._pairs(), mode=self.padding_mode)
             padding = 0
-        return type(self)._convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return type(self)._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def _pairs(self) -> tuple[int, ...]:
         """How far to pad before and after, from the last axis to the first."""

@@ -39,7 +39,7 @@ class PairwiseDistance(Module):
 
     def forward(self, x1: wg.Tensor, x2: wg.Tensor) -> wg.Tensor:
         """The distances."""
-        return wg.norm(x1 - x2 + self.eps, self.p, axis=-1, keepdims=self.keepdim)
+        return wg.pairwise_distance(x1, x2, self.p, self.eps, self.keepdim)
 
     def extra_repr(self) -> str:
         """The settings."""

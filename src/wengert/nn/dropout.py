@@ -60,3 +60,9 @@ class AlphaDropout(_Dropout):
     """Dropout that keeps mean 0 and variance 1, for networks with SELU."""
 
     _drop = staticmethod(wg.alpha_dropout)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels of (N, C, ...)."""
+
+    _drop = staticmethod(wg.feature_alpha_dropout)

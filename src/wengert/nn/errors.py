@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from wengert.nn.module import Module
 
 
+class NoForward(wg.errors.ArgumentError, NotImplementedError):
+    """A module that was called and does not say what it computes."""
+
+
 def name_layer(error: Exception, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Note on an error which layer raised it. Called for each module it passes on its way out, innermost first.
 

@@ -166,8 +166,8 @@ def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None 
         return tensor
     rows, columns = tensor.shape[0], tensor.size // tensor.shape[0]
     dtype = tensor.dtype if tensor.dtype.itemsize >= 4 else wg.float32  # decompositions are not in half precision
-    drawn = wg.random.normal((max(rows, columns), min(rows, columns)), dtype=dtype, generator=generator)
-    q, r = wg.linalg.qr(drawn)
+    drawn = wg.random.normal((rows, columns), dtype=dtype, generator=generator)
+    q, r = wg.linalg.qr(drawn if rows >= columns else drawn.T)
     q = q * wg.sign(wg.diagonal(r))  # makes the distribution uniform over such matrices (Mezzadri, 2006)
     q = q if rows >= columns else q.T
     return tensor.assign(gain * q.reshape(tensor.shape))

@@ -47,8 +47,8 @@ class _ByChannel(_Affine):
         self.affine = affine
         self.track_running_stats = track_running_stats
         shape = (num_features,)
-        self.weight = new_parameter(shape, dtype, device) if affine else None
-        self.bias = new_parameter(shape, dtype, device) if affine and bias else None
+        self.register_parameter("weight", new_parameter(shape, dtype, device) if affine else None)
+        self.register_parameter("bias", new_parameter(shape, dtype, device) if affine and bias else None)
         track = track_running_stats
         self.register_buffer("running_mean", wg.zeros(shape, dtype=dtype, device=device) if track else None)
         self.register_buffer("running_var", wg.ones(shape, dtype=dtype, device=device) if track else None)
@@ -208,8 +208,8 @@ class GroupNorm(_Affine):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self.weight = new_parameter((num_channels,), dtype, device) if affine else None
-        self.bias = new_parameter((num_channels,), dtype, device) if affine and bias else None
+        self.register_parameter("weight", new_parameter((num_channels,), dtype, device) if affine else None)
+        self.register_parameter("bias", new_parameter((num_channels,), dtype, device) if affine and bias else None)
         self.reset_parameters()
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
@@ -244,8 +244,8 @@ class LayerNorm(_Affine):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
-        self.weight = new_parameter(shape, dtype, device) if elementwise_affine else None
-        self.bias = new_parameter(shape, dtype, device) if elementwise_affine and bias else None
+        self.register_parameter("weight", new_parameter(shape, dtype, device) if elementwise_affine else None)
+        self.register_parameter("bias", new_parameter(shape, dtype, device) if elementwise_affine and bias else None)
         self.reset_parameters()
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
@@ -273,7 +273,9 @@ class RMSNorm(Module):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.weight = new_parameter(self.normalized_shape, dtype, device) if elementwise_affine else None
+        self.register_parameter(
+            "weight", new_parameter(self.normalized_shape, dtype, device) if elementwise_affine else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

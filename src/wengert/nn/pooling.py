@@ -58,6 +58,12 @@ class MaxPool2d(_MaxPool):
     _pool = staticmethod(wg.max_pool2d)
 
 
+class MaxPool3d(_MaxPool):
+    """The largest element of windows over the last three axes."""
+
+    _pool = staticmethod(wg.max_pool3d)
+
+
 class AvgPool1d(Module):
     """The mean of windows over the last axis."""
 
@@ -88,6 +94,8 @@ class AvgPool1d(Module):
 class AvgPool2d(AvgPool1d):
     """The mean of windows over the last two axes, or their sum over `divisor_override`."""
 
+    _pool: Callable[..., wg.Tensor] = staticmethod(wg.avg_pool2d)
+
     def __init__(
         self,
         kernel_size: Any,
@@ -102,7 +110,7 @@ class AvgPool2d(AvgPool1d):
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """The mean of each window."""
-        return wg.avg_pool2d(
+        return type(self)._pool(
             input,
             self.kernel_size,
             self.stride,
@@ -113,14 +121,23 @@ class AvgPool2d(AvgPool1d):
         )
 
 
+class AvgPool3d(AvgPool2d):
+    """The mean of windows over the last three axes, or their sum over `divisor_override`."""
+
+    _pool = staticmethod(wg.avg_pool3d)
+
+
+# --- as many windows as are asked for -------------------------------------------------------------------------------
+
+
 class _AdaptivePool(Module):
-    _pool: Callable[..., wg.Tensor]
+    _pool: Callable[..., Any]
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: wg.Tensor) -> wg.Tensor:
+    def forward(self, input: wg.Tensor) -> Any:
         """One element for each of `output_size` windows that cover the input evenly."""
         return type(self)._pool(input, self.output_size)
 
@@ -141,13 +158,163 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     _pool = staticmethod(wg.adaptive_avg_pool2d)
 
 
-class AdaptiveMaxPool1d(_AdaptivePool):
+class AdaptiveAvgPool3d(_AdaptivePool):
+    """The means of `output_size` windows over the last three axes; None keeps an axis as it is."""
+
+    _pool = staticmethod(wg.adaptive_avg_pool3d)
+
+
+class _AdaptiveMaxPool(_AdaptivePool):
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input: wg.Tensor) -> Any:
+        """The largest element of each window, and with `return_indices` where it is."""
+        return type(self)._pool(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """The largest elements of `output_size` windows over the last axis."""
 
     _pool = staticmethod(wg.adaptive_max_pool1d)
 
 
-class AdaptiveMaxPool2d(_AdaptivePool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """The largest elements of `output_size` windows over the last two axes; None keeps an axis as it is."""
 
     _pool = staticmethod(wg.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The largest elements of `output_size` windows over the last three axes; None keeps an axis as it is."""
+
+    _pool = staticmethod(wg.adaptive_max_pool3d)
+
+
+# --- means of powers, random windows, and back -----------------------------------------------------------------------
+
+
+class _PowerPool(Module):
+    _pool: Callable[..., wg.Tensor]
+
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The root of the sum of powers of each window."""
+        return type(self)._pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+    def extra_repr(self) -> str:
+        """The power and the windows."""
+        window = f"kernel_size={self.kernel_size}, stride={self.stride}"
+        return f"norm_type={self.norm_type}, {window}, ceil_mode={self.ceil_mode}"
+
+
+class LPPool1d(_PowerPool):
+    """`(sum of x ** p) ** (1 / p)` of windows over the last axis."""
+
+    _pool = staticmethod(wg.lp_pool1d)
+
+
+class LPPool2d(_PowerPool):
+    """`(sum of x ** p) ** (1 / p)` of windows over the last two axes."""
+
+    _pool = staticmethod(wg.lp_pool2d)
+
+
+class LPPool3d(_PowerPool):
+    """`(sum of x ** p) ** (1 / p)` of windows over the last three axes."""
+
+    _pool = staticmethod(wg.lp_pool3d)
+
+
+class _FractionalMaxPool(Module):
+    _pool: Callable[..., Any]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
+        super().__init__()
+        if (output_size is None) == (output_ratio is None):
+            raise wg.errors.ArgumentError(f"{type(self).__name__}: give either output_size or output_ratio")
+        self.kernel_size = kernel_size
+        self.output_size = output_size
+        self.output_ratio = output_ratio
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    _random_samples: Any
+
+    def forward(self, input: wg.Tensor) -> Any:
+        """The largest element of each window, other windows at every call."""
+        return type(self)._pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
+
+    def extra_repr(self) -> str:
+        """The windows."""
+        return f"kernel_size={self.kernel_size}, output_size={self.output_size}, output_ratio={self.output_ratio}"
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest elements of windows at random places over the last two axes."""
+
+    _pool = staticmethod(wg.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest elements of windows at random places over the last three axes."""
+
+    _pool = staticmethod(wg.fractional_max_pool3d)
+
+
+class _MaxUnpool(Module):
+    _unpool: Callable[..., wg.Tensor]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+
+    def forward(self, input: wg.Tensor, indices: wg.Tensor, output_size: Any = None) -> wg.Tensor:
+        """Zeros with the values at the places that a max pooling gave."""
+        return type(self)._unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self) -> str:
+        """The windows."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """What a `MaxPool1d` took, at its places, and zeros elsewhere."""
+
+    _unpool = staticmethod(wg.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """What a `MaxPool2d` took, at its places, and zeros elsewhere.
+
+    >>> import wengert as wg
+    >>> pool = wg.nn.MaxPool2d(2, return_indices=True)
+    >>> wg.nn.MaxUnpool2d(2)(*pool(wg.ones((1, 1, 4, 4)))).sum().item()
+    4.0
+    """
+
+    _unpool = staticmethod(wg.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """What a `MaxPool3d` took, at its places, and zeros elsewhere."""
+
+    _unpool = staticmethod(wg.max_unpool3d)

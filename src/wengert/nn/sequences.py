@@ -34,7 +34,7 @@ class PackedSequence(NamedTuple):
     @property
     def batch_sizes(self) -> wg.Tensor:
         """How many sequences have a first, a second, ... element."""
-        return (wg.arange(self.padded.shape[0])[:, None] < self.lengths).sum(axis=1)
+        return (wg.arange(self.padded.shape[0], device=self.lengths.device)[:, None] < self.lengths).sum(axis=1)
 
     @property
     def sorted_indices(self) -> wg.Tensor:
@@ -46,9 +46,13 @@ class PackedSequence(NamedTuple):
         """Where each sequence is in that order."""
         return wg.argsort(self.sorted_indices)
 
+    def to(self, *targets: Any) -> PackedSequence:
+        """The same sequences in a dtype, or on a device."""
+        return PackedSequence(self.padded.to(*targets), self.lengths)
+
     def mask(self) -> wg.Tensor:
         """Which elements belong to a sequence: (steps, batch, 1, ...), as many axes as the padded value has."""
-        inside = wg.arange(self.padded.shape[0])[:, None] < self.lengths
+        inside = wg.arange(self.padded.shape[0], device=self.lengths.device)[:, None] < self.lengths
         return wg.reshape(inside, (*inside.shape, *(1,) * (self.padded.ndim - 2)))
 
 
@@ -125,7 +129,8 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[wg.Tensor, wg.Tensor]:
     """The padded tensor of packed sequences, (steps, batch, ...), and their lengths."""
-    padded = wg.where(sequence.mask(), sequence.padded, wg.tensor(padding_value).to(sequence.padded.dtype))
+    filling = wg.tensor(padding_value, device=sequence.padded.device).to(sequence.padded.dtype)
+    padded = wg.where(sequence.mask(), sequence.padded, filling)
     if total_length is not None:
         if total_length < padded.shape[0]:
             raise wg.errors.ArgumentError(

@@ -1,4 +1,4 @@
-"""Padding, and layers that change the size of images."""
+"""Padding, and layers that change the size of images or lay their elements out anew."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class CircularPad3d(_Pad):
 
 
 class Upsample(Module):
-    """(N, C, *spatial) resized to `size`, or by `scale_factor`: `mode` "nearest", "linear", "bilinear", "trilinear".
+    """(N, C, *spatial) resized to `size`, or by `scale_factor`; the modes are those of `wg.interpolate`.
 
     >>> import wengert as wg
     >>> wg.nn.Upsample(scale_factor=2)(wg.tensor([[[1.0, 2.0]]])).tolist()
@@ -145,22 +145,103 @@ class Upsample(Module):
     """
 
     def __init__(
-        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
         self.size = size
         self.scale_factor = scale_factor
         self.mode = mode
         self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """The resized input."""
-        return wg.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+        return wg.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
 
     def extra_repr(self) -> str:
         """The size or the factor, and the mode."""
         by = f"scale_factor={self.scale_factor}" if self.size is None else f"size={self.size}"
         return f"{by}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Images resized, each new pixel the nearest old one."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Images resized by linear interpolation, with the corners aligned."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", align_corners=True)
+
+
+class Unfold(Module):
+    """The windows of images as columns: (N, C, H, W) to (N, C * KH * KW, windows).
+
+    >>> import wengert as wg
+    >>> wg.nn.Unfold(2)(wg.zeros((1, 3, 4, 4))).shape
+    (1, 12, 9)
+    """
+
+    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The columns."""
+        return wg.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        """The windows."""
+        window = f"kernel_size={self.kernel_size}, dilation={self.dilation}"
+        return f"{window}, padding={self.padding}, stride={self.stride}"
+
+
+class Fold(Unfold):
+    """The sum of overlapping windows given as columns, as images of `output_size`: the transpose of `Unfold`."""
+
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
+        super().__init__(kernel_size, dilation, padding, stride)
+        self.output_size = output_size
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The images."""
+        return wg.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        """The size and the windows."""
+        return f"output_size={self.output_size}, {super().extra_repr()}"
+
+
+class ChannelShuffle(Module):
+    """The channels of `groups` groups dealt out in turn."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: wg.Tensor) -> wg.Tensor:
+        """The channels in another order."""
+        return wg.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        """The number of groups."""
+        return f"groups={self.groups}"
 
 
 class PixelShuffle(Module):

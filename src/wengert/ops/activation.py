@@ -19,15 +19,18 @@ from wengert.ops.elementwise import (
     gelu_sigmoid,
     greater,
     greater_equal,
+    isnan,
+    less,
     less_equal,
     log,
     logaddexp,
+    logical_and,
     reciprocal,
     sigmoid,
     tanh,
     where,
 )
-from wengert.ops.movement import normalize_axes, normalize_axis, slice_axis
+from wengert.ops.movement import normalize_axes, normalize_axis, reshape, slice_axis
 from wengert.ops.reduce import MAX, SUM
 from wengert.ops.special import erfc
 
@@ -58,6 +61,46 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Node:
     """`x` where it is positive, `negative_slope * x` elsewhere."""
     x = _floating(x, "leaky_relu")
     return where(greater(x, 0), x, negative_slope * x)
+
+
+def prelu(x: Any, weight: Any) -> Node:
+    """`x` where it is positive, `weight * x` elsewhere: one weight for all, or one for each channel, which is axis 1.
+
+    >>> import wengert as wg
+    >>> wg.prelu(wg.tensor([[-2.0, 3.0]]), wg.tensor([0.25])).tolist()
+    [[-0.5, 3.0]]
+    """
+    x, weight = _floating(x, "prelu"), _floating(weight, "prelu")
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if weight.ndim > 1 or weight.size not in (1, channels):
+        raise ShapeError(f"prelu: {weight.size} slopes for {channels} channels (axis 1 of shape {x.shape})")
+    slope = reshape(weight, (-1, *(1,) * (x.ndim - 2)) if weight.size > 1 else ())
+    return where(greater(x, 0), x, slope * x)
+
+
+def threshold(x: Any, /, threshold: float, value: float) -> Node:
+    """`x` where it is above the threshold, `value` elsewhere."""
+    x = as_node(x)
+    return where(less_equal(x, threshold), value, x)
+
+
+def hardshrink(x: Any, /, lambd: float = 0.5) -> Node:
+    """`x` where it is further from 0 than `lambd`, 0 elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.hardshrink(wg.tensor([-1.0, 0.5, 0.6])).numpy().round(2).tolist()
+    [-1.0, 0.0, 0.6000000238418579]
+    """
+    x = _floating(x, "hardshrink")
+    return where(logical_and(greater_equal(x, -lambd), less_equal(x, lambd)), 0, x)
+
+
+def softshrink(x: Any, /, lambd: float = 0.5) -> Node:
+    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that."""
+    x = _floating(x, "softshrink")
+    if not lambd >= 0:
+        raise ArgumentError(f"softshrink: lambd is 0 or more, not {lambd!r}")
+    return where(greater(x, lambd), x - lambd, where(less(x, -lambd), x + lambd, where(isnan(x), x, 0)))
 
 
 def hardtanh(x: Any, /, min_val: float = -1.0, max_val: float = 1.0) -> Node:
@@ -210,6 +253,16 @@ def log_softmax(x: Any, /, axis: Any = -1) -> Node:
         return x
     below = _below_largest(x, axes)
     return below - log(SUM(exp(below), axes=axes, keepdims=True))
+
+
+def softmin(x: Any, /, axis: Any = -1) -> Node:
+    """`softmax(-x)`: the smallest has the most.
+
+    >>> import wengert as wg
+    >>> wg.softmin(wg.tensor([3.0, 3.0])).tolist()
+    [0.5, 0.5]
+    """
+    return softmax(-_floating(x, "softmin"), axis=axis)
 
 
 def glu(x: Any, /, axis: int = -1) -> Node:

@@ -115,13 +115,13 @@ class Addressing:
             raise ShapeError(f"{self.put.name}: values of shape {values.shape} for {named} places")
         return x.shape, x.dtype
 
-    def _put(self, x: Any, values: Any, *indices: Any, axis: int) -> Any:
-        result = x.copy()
+    def _put(self, x: Any, values: Any, *indices: Any, axis: int, out: Any = None) -> Any:
+        result = x.copy() if out is None else out
         result[self.key(x.ndim, *indices, axis=axis)] = values
         return result
 
-    def _add(self, x: Any, values: Any, *indices: Any, axis: int) -> Any:
-        result = x.copy()
+    def _add(self, x: Any, values: Any, *indices: Any, axis: int, out: Any = None) -> Any:
+        result = x.copy() if out is None else out
         np.add.at(result, self.key(x.ndim, *indices, axis=axis), values)
         return result
 
@@ -270,8 +270,8 @@ TAKE_ALONG, PUT_ALONG, ADD_ALONG = ALONG.take, ALONG.put, ALONG.add
 # --- replacing a slice ----------------------------------------------------------------------------------------------
 
 
-def _put_slice(x: Any, values: Any, starts: Shape, steps: Shape) -> Any:
-    result = x.copy()
+def _put_slice(x: Any, values: Any, starts: Shape, steps: Shape, out: Any = None) -> Any:
+    result = x.copy() if out is None else out
     key = tuple(slice(s, s + (n - 1) * t + 1 if n else s, t) for s, t, n in zip(starts, steps, values.shape))
     result[key] = values
     return result

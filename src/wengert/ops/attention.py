@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import INTEGER, bool_, int64, result_dtype
-from wengert.core.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from wengert.core.dtypes import INTEGER, bool_, result_dtype
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
 from wengert.ops.core import as_node, cast, data, operands, require_floating, stop_gradient, widened
 from wengert.ops.elementwise import equal, exp, greater_equal, isfinite, where
 from wengert.ops.factors import Factors, Labels, aligned, whole
-from wengert.ops.gather import take
 from wengert.ops.linalg import matmul, over_lanes
 from wengert.ops.movement import matrix_transpose, reshape
 from wengert.ops.op import Op, picks
@@ -289,31 +288,3 @@ def scaled_dot_product_attention(
 
 
 # --- embedding ------------------------------------------------------------------------------------------------------
-
-
-def embedding(x: Any, weight: Any, padding_idx: int | None = None) -> Node:
-    """The rows of `weight` (count, features) that the integers `x` name. The row `padding_idx` gets no derivative.
-
-    >>> import wengert as wg
-    >>> wg.embedding(wg.tensor([1, 0, 1]), wg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
-    """
-    x, weight = as_node(x), as_node(weight)
-    if x.dtype not in INTEGER:
-        raise DTypeError(f"embedding: the input holds row numbers, integers, not {x.dtype}")
-    if weight.ndim != 2:
-        raise ShapeError(f"embedding: the weight is (rows, features); its shape is {weight.shape}")
-    rows = weight.shape[0]
-    known = x.buffer
-    if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < rows:
-        wrong = known.min() if known.min() < 0 else known.max()
-        raise OutOfRangeError(f"embedding: there is no row {wrong} in a weight of shape {weight.shape}")
-    if np.iinfo(x.dtype).max < rows:
-        x = cast(x, int64)
-    y = take(weight, where(x < 0, rows, x), axis=0)
-    if padding_idx is None:
-        return y
-    if not -rows <= padding_idx < rows:
-        raise OutOfRangeError(f"embedding: padding_idx {padding_idx} is not a row of a weight of shape {weight.shape}")
-    padding = equal(x, padding_idx % rows)
-    return where(reshape(padding, (*x.shape, 1)), stop_gradient(y), y)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.communication import communicator, current, group_rank, tree_sum
-from wengert.core.dtypes import COMPLEX, FLOATING, int64
+from wengert.core.dtypes import COMPLEX, FLOATING, HALF, float32, int64
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, recording
 from wengert.core.mesh import Group
@@ -73,11 +73,16 @@ def _to_all(x: Node, group: Group) -> Node:
     return by_rank(broadcast_to(reshape(x, (lanes, 1, *rest)), (lanes, group.size, *rest)), group)
 
 
+def added(x: Node, y: Node) -> Node:
+    """The sum of two as engines add: of half precision rounded where it is made, in whatever kernel that is."""
+    return cast(add(cast(x, float32), cast(y, float32)), x.dtype) if x.dtype in HALF else add(x, y)
+
+
 def _summed(x: Node, group: Group) -> Node:
     """The sum over the members, in the order that engines add in."""
     members = by_group(x, group)
     parts = [slice_axis(members, 1, k, k + 1) for k in range(group.size)]
-    total = tree_sum(parts, add)
+    total = tree_sum(parts, added)
     return reshape(total, (total.shape[0], *total.shape[2:]))
 
 

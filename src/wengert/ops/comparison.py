@@ -119,7 +119,7 @@ isfinite = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is neither infinite nor NaN.",
-    c={"f": "isfinite", "iub": "1"},
+    c={"fc": "isfinite", "iub": "1"},
     cost=SIMPLE,
     symbolic=lambda s, x: s.true,
 )
@@ -129,7 +129,7 @@ isinf = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is infinite.",
-    c={"f": "isinf", "iub": "0"},
+    c={"fc": "isinf", "iub": "0"},
     cost=SIMPLE,
     symbolic=lambda s, x: s.false,
 )
@@ -139,7 +139,7 @@ isnan = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is NaN.",
-    c={"f": "({0} != {0})", "iub": "0"},
+    c={"fc": "({0} != {0})", "iub": "0"},
     symbolic=lambda s, x: s.false,
 )
 signbit: Unary = Unary(

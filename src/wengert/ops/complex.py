@@ -26,7 +26,7 @@ imag: Unary = Unary(
     None,
     TO_PART,
     "The imaginary part.",
-    c="(({T})0)",
+    c={"f": "(({T})0)", "c": "imag"},
     parts=Parts(pull=lambda g, y, x: safe_multiply(g, 1j), push=lambda t, y, x: imag(t)),
 )
 
@@ -49,7 +49,7 @@ absolute: Unary = Unary(
     (lambda y, x: sign(x),),
     TO_REAL,
     "The absolute value; its derivative at 0 is 0.",
-    c={"fi": "abs", "u": "({0})"},
+    c={"fic": "abs", "u": "({0})"},
     cost=SIMPLE,
     symbolic="Abs",
     parts=Parts(pull=lambda g, y, x: safe_multiply(g, sign(x)), push=lambda t, y, x: _along(t, sign(x))),
@@ -57,7 +57,7 @@ absolute: Unary = Unary(
 sign: Unary = Unary(
     "sign",
     np.sign,
-    None,
+    (None,),
     same(NUMERIC),
     "-1, 0 or 1 as `x` is negative, zero or positive; of complex values `x / abs(x)`, and 0 at 0.",
     c="sign",

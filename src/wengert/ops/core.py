@@ -42,9 +42,12 @@ class Argument(float):
 
 
 class Weak:
-    """A float that is known only when the program runs. Like a Python float it takes the dtype of what it meets."""
+    """A number that is known only when the program runs. Like a Python float it takes the dtype of what it meets."""
 
     __slots__ = ()
+
+    like: complex = 0.0  # a number of its kind
+    alone = default_float  # its dtype where it meets nothing
 
     def at(self, dtype: np.dtype[Any]) -> Node:
         """It in this dtype."""
@@ -260,7 +263,9 @@ def as_node(x: Any) -> Node:
 
 
 def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
-    """What stands beside a value of dtype `beside` in an expression, as a node. Python numbers are weak."""
+    """What stands beside a value of dtype `beside` in an expression, as a node. Python's and NumPy's numbers are weak:
+    `x / np.sqrt(64)` keeps the dtype of `x`.
+    """
     kind = type(x)
     if kind is Argument:
         dtype = beside if beside in INEXACT else default_float
@@ -268,7 +273,11 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
     if kind in (float, int, bool, complex):
         return literal(x, _dtype_holding(x, beside), device)
     if isinstance(x, Weak):
-        return x.at(default_float if beside is None or beside not in INEXACT else beside)
+        return x.at(x.alone if beside is None else scalar_dtype(x.like, beside))
+    if isinstance(x, np.generic) and beside is not None and x.dtype in ALL:
+        dtype = scalar_dtype(x.item(), beside)
+        _check_fits(x, dtype)
+        return Node(DATA, (), NO_ATTRS, (), dtype, device, False, None, np.array(x, dtype))
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.newbyteorder("=") not in ALL:
             raise DTypeError(f"an array of dtype {x.dtype} cannot become a tensor")
@@ -277,34 +286,54 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
     node = getattr(x, "node", None)
     if type(node) is Node:
         return node
+    base: Any
+    for base in (float, int, complex):  # a class of the user's, or a member of an IntEnum
+        if isinstance(x, base):
+            return operand(base(x), beside, device)
     raise DTypeError(f"cannot compute with {x!r} of type {kind.__name__}: expected a tensor, an array or a number")
 
 
 def from_outside(x: Any) -> Node | None:
     """The input that a NumPy array is while a function is compiled that found it outside; None for any other."""
     static = None if recording.trace is None else recording.trace.static
-    return None if static is None or static.array_of is None else static.array_of(x)
+    read = None if static is None or static.array_of is None else static.array_of(x)
+    return None if read is None else ALIAS(read)  # which no tensor names: it goes along to another device
 
 
 def _dtype_holding(value: Any, beside: np.dtype[Any] | None) -> np.dtype[Any]:
     dtype = scalar_dtype(value, beside)
-    if isinstance(value, int) and dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        if not limits.min <= value <= limits.max:
-            raise DTypeError(f"the number {value} does not fit into {dtype}; cast the tensor with astype first")
+    _check_fits(value, dtype)
     return dtype
 
 
+def _check_fits(value: Any, dtype: np.dtype[Any]) -> None:
+    if dtype.kind in "iu" and isinstance(value, (int, np.integer)):
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise DTypeError(f"the number {value} does not fit into {dtype}; cast the tensor with astype first")
+
+
+def beside(x: Node, value: Any) -> Node:
+    """A value that stands beside `x`, as a node: numbers take the dtype of `x`, and lists are arrays."""
+    if type(value) is Node:
+        return value
+    return operand(np.asarray(value) if isinstance(value, (list, tuple)) else value, x.dtype, x.device)
+
+
 def operands(*values: Any) -> list[Node]:
-    """Several values that stand side by side, as nodes, with Python numbers taking their dtype from the others."""
+    """Several values that stand side by side, as nodes, with numbers taking their dtype from the others."""
     beside: np.dtype[Any] | None = None
     found: list[Any] = []
     for value in values:
         node = value if type(value) is Node else getattr(value, "node", value)
-        node = operand(node, None) if isinstance(node, (np.ndarray, np.generic)) else node
+        node = operand(node, None) if isinstance(node, np.ndarray) else node
         if type(node) is Node:
             beside = _meet(beside, node.dtype)
         found.append(node)
+    if beside is None:  # numbers alone: NumPy's have a dtype, and Python's take it
+        found = [operand(node, None) if isinstance(node, np.generic) else node for node in found]
+        for node in found:
+            beside = _meet(beside, node.dtype) if type(node) is Node else beside
     return [node if type(node) is Node else operand(node, beside) for node in found]
 
 

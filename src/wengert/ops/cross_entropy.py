@@ -32,7 +32,7 @@ def _without(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _class_weights(name: str, weight: Any, classes: int) -> Node | None:
+def class_weights(name: str, weight: Any, classes: int) -> Node | None:
     if weight is None:
         return None
     weight = as_node(weight)
@@ -114,7 +114,7 @@ def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int | None =
     if target.dtype not in INTEGER:
         raise DTypeError(f"nll_loss: the target holds class numbers, integers, not {target.dtype}")
     wide = widened(x)
-    weights = _class_weights("nll_loss", weight, x.shape[_class_axis("nll_loss", x)])
+    weights = class_weights("nll_loss", weight, x.shape[_class_axis("nll_loss", x)])
     targets = _Targets("nll_loss", wide, target, weights, ignore_index)
     return cast(targets.reduce(-targets.picked(wide) * targets.weights, reduction), x.dtype)
 
@@ -134,14 +134,14 @@ def cross_entropy(
     for nothing; where it is None all count, and the mean need not wait for how many they are.
 
     >>> import wengert as wg
-    >>> round(wg.cross_entropy(wg.tensor([[2.0, 0.0]]), wg.tensor([0])).item(), 4)
-    0.1269
+    >>> f"{wg.cross_entropy(wg.tensor([[2.0, 0.0]]), wg.tensor([0])).item():.4f}"
+    '0.1269'
     """
     x, target = _scores("cross_entropy", x, reduction), as_node(target)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ArgumentError(f"cross_entropy: label_smoothing is between 0 and 1, not {label_smoothing!r}")
     axis = _class_axis("cross_entropy", x)
-    weights = _class_weights("cross_entropy", weight, x.shape[axis])
+    weights = class_weights("cross_entropy", weight, x.shape[axis])
     logs = log_softmax(widened(x), axis=axis)
     if target.dtype in INTEGER:
         losses = _by_class(logs, target, weights, ignore_index, reduction, label_smoothing)

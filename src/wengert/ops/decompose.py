@@ -1,4 +1,5 @@
-"""Factorisations of matrices, and what is read off them: pseudo-inverse, rank, norms.
+"""Factorisations of matrices: Cholesky, QR, singular values, eigenvalues. `lu` has the one with pivots, `matrix_norms`
+what is read off singular values.
 
 Each factorisation is a primitive whose tangent rule is written with the factors themselves. The factors are not
 unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are right for functions that do
@@ -14,25 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.dtypes import COMPLEX, HALF, float32, real_of
+from wengert.core.dtypes import COMPLEX, complex64, complex128, float64, real_of
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Node
 from wengert.ops.contract import diagonal
-from wengert.ops.core import as_node, cast, operand, stop_gradient
-from wengert.ops.creation import eye, tril
-from wengert.ops.elementwise import absolute, equal, greater, imag, real, reciprocal, safe_multiply, where
+from wengert.ops.core import cast
+from wengert.ops.creation import eye, tril, triu
+from wengert.ops.elementwise import conjugate, equal, imag, real, reciprocal, safe_multiply, where
 from wengert.ops.factors import batch_axes
-from wengert.ops.linalg import TRIANGULAR_SOLVE, adjoint, as_matrices, over_lanes
-from wengert.ops.movement import concat, expand_dims, place, reshape, slice_axis
+from wengert.ops.linalg import SOLVE, TRIANGULAR_SOLVE, adjoint, as_matrices, over_lanes
+from wengert.ops.movement import concat, expand_dims, place, slice_axis
 from wengert.ops.op import Op, picks
-from wengert.ops.recorders import broadcast
-from wengert.ops.reduce import count_nonzero, norm
-from wengert.ops.reduce import max as max_along
-from wengert.ops.reduce import min as min_along
 from wengert.ops.reduce import sum as sum_along
 
 
-def _hermitian(x: Node) -> Node:
+def hermitian(x: Node) -> Node:
     """The symmetric part of matrices (the Hermitian one of complex matrices)."""
     other = adjoint(x)
     return x * 0.5 + other * 0.5
@@ -90,7 +87,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Node:
     >>> wg.linalg.cholesky(wg.tensor([[4.0, 2.0], [2.0, 5.0]])).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    lower = CHOLESKY(_hermitian(as_matrices(x, "cholesky", square=True)))
+    lower = CHOLESKY(hermitian(as_matrices(x, "cholesky", square=True)))
     return adjoint(lower) if upper else lower
 
 
@@ -152,10 +149,11 @@ FACTOR_QR = Op(
 )
 
 
-def qr(x: Any, /, mode: str = "reduced") -> QR:
+def qr(x: Any, /, mode: str = "reduced") -> Any:
     """Orthonormal columns `Q` and an upper triangular `R` with `Q @ R = x`.
 
-    `mode` is "reduced" (as many columns as `x` has rows or columns, whichever is less) or "complete" (`Q` is square).
+    `mode` is "reduced" (as many columns as `x` has rows or columns, whichever is less), "complete" (`Q` is square) or
+    "r" (`R` alone).
     The derivative needs linearly independent columns (of a wide `x`, the first ones).
 
     >>> import wengert as wg
@@ -163,9 +161,11 @@ def qr(x: Any, /, mode: str = "reduced") -> QR:
     >>> q.shape, r.shape
     ((3, 2), (2, 2))
     """
+    if mode == "r":
+        return qr(x).R
     x = as_matrices(x, "qr")
     if mode not in ("reduced", "complete"):
-        raise ArgumentError(f'qr: mode is "reduced" or "complete", not {mode!r}')
+        raise ArgumentError(f'qr: mode is "reduced", "complete" or "r", not {mode!r}')
     rows, columns = x.shape[-2:]
     if rows >= columns:
         return QR(*picks(FACTOR_QR(x, mode=mode)))
@@ -227,15 +227,18 @@ FACTOR_SVD = Op(
 )
 
 
-def svd(x: Any, /, full_matrices: bool = True) -> SVD:
+def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """The singular value decomposition `x = U @ diag(S) @ Vh`, with `S` in descending order.
 
     With `full_matrices` U and Vh are square, otherwise they have just the vectors that belong to a singular value.
+    Without `compute_uv` the result is `S` alone, as from `svdvals`.
 
     >>> import wengert as wg
     >>> wg.linalg.svd(wg.tensor([[0.0, 2.0], [1.0, 0.0]])).S.tolist()
     [2.0, 1.0]
     """
+    if not compute_uv:
+        return svdvals(x)
     return SVD(*picks(FACTOR_SVD(as_matrices(x, "svd"), full_matrices=bool(full_matrices))))
 
 
@@ -274,60 +277,62 @@ FACTOR_EIGH = Op(
 )
 
 
-def eigh(x: Any, /) -> Eigh:
+def _of_triangle(x: Any, name: str, triangle: str | None) -> Node:
+    """The symmetric matrices that are meant: by their symmetric part, or by one triangle."""
+    x = as_matrices(x, name, square=True)
+    if triangle is None:
+        return hermitian(x)
+    if triangle not in ("L", "U", "l", "u"):
+        raise ArgumentError(f'{name}: UPLO is "L" (the lower triangle), "U" (the upper one) or None, not {triangle!r}')
+    strict = tril(x, k=-1) if triangle in ("L", "l") else triu(x, k=1)
+    return hermitian(tril(triu(x)) + strict * 2)
+
+
+def eigh(x: Any, /, UPLO: str | None = None) -> Eigh:
     """The eigenvalues, in ascending order, and the eigenvectors (columns) of symmetric matrices.
 
-    Of `x` only the symmetric part counts.
+    Of `x` only the symmetric part counts; with `UPLO` "L" or "U" only the lower or the upper triangle, as in NumPy.
 
     >>> import wengert as wg
     >>> wg.linalg.eigh(wg.tensor([[3.0, 0.0], [0.0, 1.0]])).eigenvalues.tolist()
     [1.0, 3.0]
     """
-    return Eigh(*picks(FACTOR_EIGH(_hermitian(as_matrices(x, "eigh", square=True)))))
+    return Eigh(*picks(FACTOR_EIGH(_of_triangle(x, "eigh", UPLO))))
 
 
-def eigvalsh(x: Any, /) -> Node:
-    """The eigenvalues of symmetric matrices, in ascending order."""
-    return picks(FACTOR_EIGH(_hermitian(as_matrices(x, "eigvalsh", square=True))))[0]
+def eigvalsh(x: Any, /, UPLO: str | None = None) -> Node:
+    """The eigenvalues of symmetric matrices, in ascending order; `UPLO` is as in `eigh`."""
+    return picks(FACTOR_EIGH(_of_triangle(x, "eigvalsh", UPLO)))[0]
 
 
-# --- pseudo-inverse and rank ----------------------------------------------------------------------------------------
+class Eig(NamedTuple):
+    """Eigenvalues in no particular order and their eigenvectors, as columns of length 1. Both are complex."""
+
+    eigenvalues: Any
+    eigenvectors: Any
 
 
-def _tolerance(x: Node, rtol: Any) -> Node:
-    """The size relative to the largest singular value at which one counts as zero."""
-    if rtol is None:
-        computed_in = float32 if x.dtype in HALF else x.dtype
-        rtol = max(x.shape[-2:]) * float(np.finfo(computed_in).eps)
-    real = real_of(x.dtype)
-    node = rtol if type(rtol) is Node else operand(rtol, real, x.device)
-    return stop_gradient(cast(node, real))
+def _eig_numpy(x: Any) -> tuple[Any, Any]:
+    """Real matrices are factorised as such: their eigenvalues come in pairs then, to the last bit."""
+    values, vectors = np.linalg.eig(x if x.imag.any() else x.real)
+    return np.asarray(values, x.dtype), np.asarray(vectors, x.dtype)
 
 
-def _pinv_numpy(x: Any, rtol: Any) -> Any:
-    u, s, vh = np.linalg.svd(x, full_matrices=False)
-    cut = rtol[..., 0] * s.max(-1, keepdims=True, initial=0)
-    inverse = np.divide(1, s, out=np.zeros(np.broadcast_shapes(s.shape, cut.shape), s.dtype), where=s > cut)
-    return (vh.conj().mT * inverse[..., None, :]) @ u.conj().mT
+def _eig_jvp(tangents: Sequence[Any], y: Node, x: Node) -> list[Node]:
+    """Boeddeker et al. (2017): eigenvectors of length 1 move at right angles to themselves, up to a phase."""
+    values, vectors = picks(y)
+    inner = SOLVE(vectors, tangents[0] @ vectors)
+    gaps = expand_dims(values, axis=-2) - expand_dims(values, axis=-1)
+    moved = vectors @ (_over(gaps) * inner)
+    along = real(sum_along(conjugate(vectors) * moved, axis=-2, keepdims=True))
+    return [diagonal(inner), moved - vectors * cast(along, vectors.dtype)]
 
 
-def _pinv_jvp(tangents: Sequence[Any], y: Node, x: Node, rtol: Node) -> Node:
-    """Golub and Pereyra (1973), while the rank stays what it is."""
-    dx, m, n = tangents[0], x.shape[-2], x.shape[-1]
-    outside_columns = eye(m, dtype=x.dtype, device=x.device) - x @ y
-    outside_rows = eye(n, dtype=x.dtype, device=x.device) - y @ x
-    moved = adjoint(dx)
-    return (y @ (adjoint(y) @ moved)) @ outside_columns + outside_rows @ (moved @ adjoint(y)) @ y - y @ dx @ y
-
-
-PINV = Op(
-    "pinv",
-    infer=lambda x, rtol: (
-        (*broadcast(x.shape[:-2], rtol.shape[:-2], "pinv"), x.shape[-1], x.shape[-2]),
-        x.dtype,
-    ),
-    numpy=_pinv_numpy,
-    jvp=_pinv_jvp,
+FACTOR_EIG = Op(
+    "eig",
+    infer=lambda x: ((x.shape[:-1], x.shape), (x.dtype, x.dtype)),
+    numpy=_eig_numpy,
+    jvp=_eig_jvp,
     complex=True,
     batch=over_lanes,
     factors=batch_axes,
@@ -336,65 +341,29 @@ PINV = Op(
 )
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Node:
-    """The Moore-Penrose pseudo-inverse of matrices of any shape and rank.
-
-    Singular values up to `rtol` (a number, or one a matrix) times the largest count as zero; if it is None, up to the
-    larger side of the matrices times the dtype's precision. The derivative takes the rank as fixed.
-
-    >>> import wengert as wg
-    >>> wg.linalg.pinv(wg.tensor([[2.0], [0.0]])).tolist()
-    [[0.5, 0.0]]
-    """
-    x = as_matrices(x, "pinv")
-    return PINV(x, expand_dims(_tolerance(x, rtol), axis=(-2, -1)))
+def _as_complex_matrices(x: Any, name: str) -> Node:
+    x = as_matrices(x, name, square=True)
+    return x if x.dtype in COMPLEX else cast(x, complex128 if x.dtype is float64 else complex64)
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Node:
-    """The number of singular values larger than `rtol` times the largest; `rtol` is as in `pinv`.
+def eig(x: Any, /) -> Eig:
+    """The eigenvalues and the eigenvectors (columns) of square matrices, complex also where `x` is real.
+
+    The derivative is that of functions that do not depend on the phases of the eigenvectors. It needs eigenvalues that
+    differ; for symmetric matrices `eigh` is faster and more exact.
 
     >>> import wengert as wg
-    >>> wg.linalg.matrix_rank(wg.tensor([[1.0, 2.0], [2.0, 4.0]])).item()
-    1
+    >>> wg.linalg.eig(wg.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
+    [1j, -1j]
     """
-    x = as_matrices(x, "matrix_rank")
-    values = stop_gradient(svdvals(x))
-    largest = _columns(values, 0, min(1, values.shape[-1]))
-    return count_nonzero(greater(values, expand_dims(_tolerance(x, rtol), axis=-1) * largest), axis=-1)
+    return Eig(*picks(FACTOR_EIG(_as_complex_matrices(x, "eig"))))
 
 
-# --- norms ----------------------------------------------------------------------------------------------------------
-
-
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Node:
-    """The norm of the vectors along some axes (of all elements, if none is named). The 2-norm's derivative at 0 is 0.
+def eigvals(x: Any, /) -> Node:
+    """The eigenvalues of square matrices, complex also where `x` is real.
 
     >>> import wengert as wg
-    >>> wg.linalg.vector_norm(wg.tensor([3.0, 4.0])).item()
-    5.0
+    >>> wg.linalg.eigvals(wg.tensor([[2.0, 0.0], [1.0, 3.0]])).tolist()
+    [(3+0j), (2+0j)]
     """
-    return norm(as_node(x), ord=ord, axis=axis, keepdims=keepdims)
-
-
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Node:
-    """The norm of matrices: "fro" (the root of the sum of squares), "nuc" (the sum of the singular values), 2 and -2
-    (the largest and smallest of them), 1 and -1 (the largest and smallest column sum), inf and -inf (of the row sums).
-
-    >>> import wengert as wg
-    >>> wg.linalg.matrix_norm(wg.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=float("inf")).item()
-    7.0
-    """
-    x = as_matrices(x, "matrix_norm")
-    value = _matrix_norm(x, ord)
-    return reshape(value, (*value.shape, 1, 1)) if keepdims else value
-
-
-def _matrix_norm(x: Node, ord: Any) -> Node:
-    if ord in ("fro", None):
-        return norm(x, axis=(-2, -1))
-    if ord == "nuc":
-        return sum_along(svdvals(x), axis=-1)
-    if ord not in (1, -1, 2, -2, float("inf"), -float("inf")):
-        raise ArgumentError(f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, not {ord!r}')
-    sizes = svdvals(x) if abs(ord) == 2 else sum_along(absolute(x), axis=-2 if abs(ord) == 1 else -1)
-    return (max_along if ord > 0 else min_along)(sizes, axis=-1)
+    return picks(FACTOR_EIG(_as_complex_matrices(x, "eigvals")))[0]

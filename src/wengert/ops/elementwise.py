@@ -171,7 +171,7 @@ multiply = Binary(
     (lambda y, a, b: b, lambda y, a, b: a),
     ARITHMETIC | {bool_: (bool_, bool_)},
     "The product `a * b`.",
-    c=wrapping("*") | {"b": "({0} & {1})"},
+    c={"c": "multiply"} | wrapping("*") | {"b": "({0} & {1})"},
     symbolic=lambda s, a, b: a * b,
 )
 divide = Binary(
@@ -180,7 +180,7 @@ divide = Binary(
     (lambda y, a, b: 1 / b, lambda y, a, b: -y / b),
     SMOOTH,
     "The quotient `a / b`, a float.",
-    c="({0} / {1})",
+    c={"f": "({0} / {1})", "c": "divide"},
     symbolic=lambda s, a, b: a / b,
     domain=((0.4, 3.0),),
 )
@@ -221,7 +221,7 @@ reciprocal = Unary(
     (lambda y, x: -y * y,),
     SMOOTH,
     "One over `x`.",
-    c="(1 / {0})",
+    c={"f": "(1 / {0})", "c": "reciprocal"},
     precision="full",
     symbolic=lambda s, x: 1 / x,
     domain=((0.4, 3.0),),
@@ -338,7 +338,7 @@ round = Rounding(
     (None,),
     same(NUMERIC),
     "The nearest integer, halves to even.",
-    c={"f": "round", "iu": "({0})"},
+    c={"fc": "round", "iu": "({0})"},
     cost=SIMPLE,
 )
 copysign = Binary(

@@ -9,8 +9,10 @@
                 otherwise, an opaque op and one that runs functions may
     checks      checks(node) -> pairs of an integer operand and the size of the axis that it names elements of: an
                 index out of range raises
+    failure     failure(node) -> what to say where its kernel notes a failure; otherwise its name and how it failed
     on_host     whether its reference can compute it, which a kernel of the user's own for a GPU does not have
-    overwrites  whether the result is the first operand but for some elements, so that it may take that one's memory
+    overwrites  whether the result is the first operand but for some elements, so that it may take that one's memory;
+                its reference does where it is given that as `out`
     aliases     whether the result lies in the memory of its only operand
     free        whether it takes no kernel, even where every op has one of its own
     factors     factors(node) -> the Factors of a node: along which axes it may be cut over ranks; see `factors`. Ops
@@ -62,6 +64,7 @@ class Facts(TypedDict, total=False):
     flops: Callable[[Node], int]
     can_fail: bool
     checks: Callable[[Node], Sequence[Check]]
+    failure: Callable[[Node], str] | None
     on_host: bool
     overwrites: bool
     aliases: bool
@@ -78,14 +81,15 @@ class Facts(TypedDict, total=False):
 
 
 def cost_of(kind: Kind, c: Template) -> int:
-    """What an element costs, by the op's C text: its most expensive form counts.
+    """What an element costs, by the op's C text: its most expensive form of real numbers counts.
 
     >>> cost_of("elementwise", "({0} + {1})"), cost_of("elementwise", "({0} / {1})"), cost_of("elementwise", "exp")
     (1, 4, 10)
     """
     if kind in ("movement", "source"):
         return FREE
-    return max(map(_cost_of_text, c.values() if isinstance(c, Mapping) else [c or ""]))
+    texts = [text for kinds, text in c.items() if kinds != "c"] if isinstance(c, Mapping) else [c or ""]
+    return max(map(_cost_of_text, texts))
 
 
 def _cost_of_text(text: str) -> int:

@@ -75,13 +75,24 @@ def _full_vjp(other: Callable[[], Op]) -> Callable[..., Node]:
 
 def _irfft_vjp(g: Node, y: Node, x: Node) -> Node:
     """Each element counts twice, for itself and its mirror image; those that are their own mirror image once."""
-    sizes, axes = y.attrs["sizes"], y.attrs["axes"]
-    half = RFFT(g, sizes=sizes, axes=axes, norm=_OTHER_WAY[y.attrs["norm"]])
+    half = RFFT(g, sizes=y.attrs["sizes"], axes=y.attrs["axes"], norm=_OTHER_WAY[y.attrs["norm"]])
+    return _fitted(half * _counts(half, y, 2), x)
+
+
+def _rfft_vjp(g: Node, y: Node, x: Node) -> Node:
+    """The real part of the inverse of half a spectrum: a real inverse, which counts each element twice."""
+    whole = IRFFT(g * _counts(g, y, 0.5), **{**y.attrs, "norm": _OTHER_WAY[y.attrs["norm"]]})
+    return _fitted(whole, x)
+
+
+def _counts(half: Node, y: Node, often: float) -> Node:
+    """Factors for the elements of a half-spectrum: 1 for those that are their own mirror image."""
+    size, axis = y.attrs["sizes"][-1], y.attrs["axes"][-1]
     shape = [1] * half.ndim
-    shape[axes[-1]] = half.shape[axes[-1]]
-    places = np.arange(shape[axes[-1]])
-    counts = np.where((places == 0) | (2 * places == sizes[-1]), 1, 2).reshape(shape)
-    return _fitted(half * data(counts.astype(real_of(half.dtype)), half.device), x)
+    shape[axis] = half.shape[axis]
+    places = np.arange(shape[axis])
+    counts = np.where((places == 0) | (2 * places == size), 1, often).reshape(shape)
+    return data(counts.astype(real_of(half.dtype)), half.device)
 
 
 def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., Any], vjp: Callable[..., Node]) -> Op:
@@ -105,7 +116,7 @@ def _transform(name: str, infer: Callable[..., Any], reference: Callable[..., An
 
 FFT: Op = _transform("fft", _full_infer, np.fft.fftn, _full_vjp(lambda: IFFT))
 IFFT: Op = _transform("ifft", _full_infer, np.fft.ifftn, _full_vjp(lambda: FFT))
-RFFT: Op = _transform("rfft", _half_infer, np.fft.rfftn, _full_vjp(lambda: IFFT))
+RFFT: Op = _transform("rfft", _half_infer, np.fft.rfftn, _rfft_vjp)
 IRFFT = _transform("irfft", _real_infer, np.fft.irfftn, _irfft_vjp)
 
 

@@ -80,6 +80,31 @@ def xlogy(x1: Any, x2: Any, /) -> Node:
     return where(nothing, 0, a * log(where(nothing, 1, b)))
 
 
+def xlog1py(x1: Any, x2: Any, /) -> Node:
+    """`x1 * log(1 + x2)`, and 0 where `x1` is 0, even if the logarithm is infinite there.
+
+    >>> import wengert as wg
+    >>> wg.special.xlog1py(wg.tensor([0.0, 2.0]), wg.tensor([-1.0, 0.0])).tolist()
+    [0.0, 0.0]
+    """
+    a, b = _inexact_pair(x1, x2)
+    nothing = logical_and(equal(a, 0), _has_no_finite_logarithm(1 + b))
+    return where(nothing, 0, a * log1p(where(nothing, 0, b)))
+
+
+def entr(x: Any, /) -> Node:
+    """`-x * log(x)`, the terms of an entropy: 0 at 0, and minus infinity below it.
+
+    >>> import wengert as wg
+    >>> wg.special.entr(wg.tensor([0.0, 0.5, -1.0])).numpy().round(4).tolist()
+    [0.0, 0.3465999960899353, -inf]
+    """
+    x = inexact(x)
+    positive = greater(x, 0)
+    inside = -x * log(where(positive, x, 1))
+    return where(logical_or(positive, isnan(x)), inside, where(equal(x, 0), zero_like(x), -math.inf))
+
+
 def _has_no_finite_logarithm(x: Node) -> Node:
     """Where the logarithm is infinite, or NaN for a number that is not."""
     return equal(x, 0) if x.dtype in COMPLEX else logical_or(less_equal(x, 0), equal(x, math.inf))
@@ -104,7 +129,11 @@ def sinc(x: Any, /) -> Node:
     >>> wg.sinc(wg.tensor([0.0])).tolist()
     [1.0]
     """
-    angle = math.pi * inexact(x)
+    return sin_over(math.pi * inexact(x))
+
+
+def sin_over(angle: Node) -> Node:
+    """The sine of an angle over the angle, and 1 at 0."""
     near = less(absolute(angle), 0.1)
     t = square(where(near, angle, 0))
     series = 1 - t / 6 * (1 - t / 20 * (1 - t / 42 * (1 - t / 72 * (1 - t / 110))))
@@ -190,6 +219,38 @@ def fmod(x1: Any, x2: Any, /) -> Node:
     size, negative = absolute(b), greater(0, a)
     left = remainder(where(negative, -a, a), size)
     return where(negative, -left, left)
+
+
+def heaviside(x1: Any, x2: Any, /) -> Node:
+    """0 below 0, 1 above it, and `x2` at 0.
+
+    >>> import wengert as wg
+    >>> wg.heaviside(wg.tensor([-1.0, 0.0, 2.0]), 0.5).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    a, b = _inexact_pair(x1, x2)
+    step = where(greater(a, 0), 1, where(isnan(a), math.nan, zero_like(a)))
+    return where(equal(a, 0), b, step)
+
+
+def deg2rad(x: Any, /) -> Node:
+    """Degrees as radians.
+
+    >>> import wengert as wg
+    >>> f"{wg.deg2rad(wg.tensor(180.0)).item():.4f}"
+    '3.1416'
+    """
+    return inexact(x) * (math.pi / 180)
+
+
+def rad2deg(x: Any, /) -> Node:
+    """Radians as degrees.
+
+    >>> import wengert as wg
+    >>> wg.rad2deg(wg.tensor(wg.pi)).item()
+    180.0
+    """
+    return inexact(x) * (180 / math.pi)
 
 
 def round(x: Any, /, decimals: int = 0) -> Node:

@@ -9,8 +9,8 @@ only its value says, so it is looked at, except to fill its places with what nee
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from wengert.core.errors import AbstractValueError, DTypeError, OutOfRangeError,
 from wengert.core.graph import Node, Shape, recording
 from wengert.ops.addressing import GATHER, SCATTER, check_range, put_slice, values_for
 from wengert.ops.core import as_node, data, from_outside
+from wengert.ops.counting import places_of
 from wengert.ops.elementwise import where
 from wengert.ops.movement import FLIP, RESHAPE, SLICE, broadcast_to, moveaxis, reshape, stack, take_slice
 from wengert.ops.recorders import broadcast_shapes
@@ -155,20 +156,20 @@ class Selection:
             indexes = item is not None and item is not Ellipsis and type(item) is not slice
             runs += indexes and not inside
             inside = indexes
-            if isinstance(item, np.ndarray):
+            if type(item) is Mask:
                 self._add_mask(item, shape)
             elif item is not Ellipsis:
                 self._add(item, shape)
         # NumPy's rule: arrays that stand apart put their axes in front, others where they stand
         self.front = runs > 1
 
-    def _add_mask(self, mask: Any, shape: Shape) -> None:
+    def _add_mask(self, mask: Mask, shape: Shape) -> None:
         axis = len(self.starts)
-        fits = shape[axis : axis + mask.ndim]
-        if len(fits) < mask.ndim or any(n not in (0, size) for n, size in zip(mask.shape, fits)):
+        fits = shape[axis : axis + len(mask.shape)]
+        if len(fits) < len(mask.shape) or any(n not in (0, size) for n, size in zip(mask.shape, fits)):
             raise OutOfRangeError(f"x[mask]: a mask of shape {mask.shape} for axes of shape {fits}: they must be equal")
-        for places in np.nonzero(mask):
-            self._add(data(places), shape)
+        for places in mask.places:
+            self._add(places, shape)
 
     def _add(self, item: Any, shape: Shape) -> None:
         axis = len(self.starts)
@@ -243,6 +244,13 @@ class Selection:
         return self._put_back(x, self._spread(written))
 
 
+class Mask(NamedTuple):
+    """An array of booleans in a key: its shape, and where it is true, an array of integers for each of its axes."""
+
+    shape: Shape
+    places: Sequence[Node]
+
+
 class Truth:
     """A single boolean in a key: an axis of its own, with one element if it is true and none if it is false."""
 
@@ -267,11 +275,11 @@ def _axes_of(item: Any) -> int:
     """How many axes an item of a key stands for."""
     if item is None or item is Ellipsis or type(item) is Truth:
         return 0
-    return item.ndim if isinstance(item, np.ndarray) else 1
+    return len(item.shape) if type(item) is Mask else 1
 
 
 def _item(item: Any, look: Look) -> Any:
-    """One item of a key as a slice, None, Ellipsis, an int, a Truth, a node of integers or a mask as an array."""
+    """One item of a key as a slice, None, Ellipsis, an int, a Truth, a node of integers or a Mask."""
     kind = type(item)
     if item is None or item is Ellipsis or kind is int or kind is slice:
         return item
@@ -280,7 +288,7 @@ def _item(item: Any, look: Look) -> Any:
     if kind is list or kind is tuple:
         item = _stacked(item) if _holds_node(item) else _as_array(item)
     if type(item) is Node:
-        return _array(_look_at(item, look)) if item.dtype is bool_ else _integers(item)
+        return _mask(item, look) if item.dtype is bool_ else _integers(item)
     if isinstance(item, np.ndarray):
         return _array(item)
     try:
@@ -302,7 +310,7 @@ def _as_array(items: Any) -> Any:
 
 def _array(array: Any) -> Any:
     if array.dtype == bool_:
-        return array if array.ndim else Truth(bool(array))
+        return Mask(array.shape, [data(places) for places in np.nonzero(array)]) if array.ndim else Truth(bool(array))
     if array.dtype.kind not in "iu":
         raise DTypeError(f"x[key]: an array of {array.dtype} is no index; {_INDICES}")
     if not array.ndim:
@@ -317,9 +325,9 @@ def _integers(node: Node) -> Node:
     return node
 
 
-def _look_at(mask: Node, look: Look) -> Any:
+def _mask(mask: Node, look: Look) -> Mask | Truth:
     try:
-        return np.asarray(look(mask))
+        return Mask(mask.shape, places_of(mask, look)) if mask.ndim else Truth(bool(look(mask)))
     except AbstractValueError as error:
         raise AbstractValueError(
             "x[mask] has as many elements as the mask has true ones, and how many is not known while recording with "

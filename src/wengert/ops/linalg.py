@@ -7,7 +7,7 @@ Matrices are the last two axes; the axes before them are a batch, and two operan
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,19 +173,30 @@ SOLVE = Op(
 )
 
 
-def solve(x1: Any, x2: Any, /) -> Node:
+def solve(x1: Any, x2: Any, /, *, left: bool = True) -> Node:
     """The `x` with `x1 @ x = x2`. `x2` is a vector if it has one axis, otherwise (a batch of) matrices of columns.
+
+    With `left=False` the `x` with `x @ x1 = x2`; the rows of `x2` are right sides then.
 
     >>> import wengert as wg
     >>> wg.linalg.solve(wg.tensor([[2.0, 0.0], [0.0, 4.0]]), wg.tensor([2.0, 2.0])).tolist()
     [1.0, 0.5]
     """
-    a, b, vector = _system("solve", x1, x2)
+    if not left:
+        return transposed_system(solve, x1, x2)
+    a, b, vector = system("solve", x1, x2)
     y = SOLVE(a, b)
     return reshape(y, y.shape[:-1]) if vector else y
 
 
-def _system(name: str, x1: Any, x2: Any) -> tuple[Node, Node, bool]:
+def transposed_system(solved: Callable[[Node, Node], Node], x1: Any, x2: Any) -> Node:
+    """The `x` with `x @ x1 = x2`, by what solves `x1.mT @ x.mT = x2.mT`; a vector is its own transpose."""
+    a, b = operands(x1, x2)
+    x = solved(matrix_transpose(a), matrix_transpose(b) if b.ndim > 1 else b)
+    return matrix_transpose(x) if b.ndim > 1 else x
+
+
+def system(name: str, x1: Any, x2: Any) -> tuple[Node, Node, bool]:
     """The matrix and the right side of a system in one dtype, and whether the right side was a vector."""
     a, b = operands(x1, x2)
     a = as_matrices(a, name, square=True)
@@ -241,8 +252,21 @@ def triangular_solve(a: Any, b: Any, /, *, upper: bool = False, unit_diagonal: b
 
     With `unit_diagonal` the diagonal is taken as ones and is not looked at either. `b` is as in `solve`.
     """
-    matrix, columns, vector = _system("triangular_solve", a, b)
-    y = TRIANGULAR_SOLVE(matrix, columns, upper=bool(upper), unit_diagonal=bool(unit_diagonal))
+    return solve_triangular(a, b, upper=upper, unitriangular=unit_diagonal)
+
+
+def solve_triangular(a: Any, b: Any, /, *, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Node:
+    """`triangular_solve` by PyTorch's name: with `left=False` the `x` with `x @ a = b`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.solve_triangular(wg.tensor([[2.0, 1.0], [0.0, 4.0]]), wg.tensor([4.0, 8.0]), upper=True).tolist()
+    [1.0, 2.0]
+    """
+    if not left:
+        turned = lambda a, b: solve_triangular(a, b, upper=not upper, unitriangular=unitriangular)  # noqa: E731
+        return transposed_system(turned, a, b)
+    matrix, columns, vector = system("triangular_solve", a, b)
+    y = TRIANGULAR_SOLVE(matrix, columns, upper=bool(upper), unit_diagonal=bool(unitriangular))
     return reshape(y, y.shape[:-1]) if vector else y
 
 

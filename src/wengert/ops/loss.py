@@ -30,7 +30,7 @@ def reduce(name: str, losses: Node, reduction: str) -> Node:
     return cast((mean if reduction == "mean" else sum)(widened(losses)), losses.dtype)
 
 
-def _pair(name: str, x: Any, target: Any) -> tuple[Node, Node]:
+def pair(name: str, x: Any, target: Any) -> tuple[Node, Node]:
     """Predictions and targets of one shape and one floating dtype; the targets may be integers."""
     x, target = operands(x, target)
     require_floating(name, x)
@@ -43,7 +43,7 @@ def _pair(name: str, x: Any, target: Any) -> tuple[Node, Node]:
     return cast(x, dtype), cast(target, dtype)
 
 
-def _weighted(name: str, losses: Node, weight: Any) -> Node:
+def weighted(name: str, losses: Node, weight: Any) -> Node:
     """Losses times weights that broadcast to them."""
     if weight is None:
         return losses
@@ -64,13 +64,13 @@ def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
     >>> wg.mse_loss(wg.tensor([1.0, 2.0]), wg.tensor([1.0, 4.0])).item()
     2.0
     """
-    x, target = _pair("mse_loss", x, target)
+    x, target = pair("mse_loss", x, target)
     return reduce("mse_loss", square(x - target), reduction)
 
 
 def l1_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
     """The absolute difference."""
-    x, target = _pair("l1_loss", x, target)
+    x, target = pair("l1_loss", x, target)
     return reduce("l1_loss", absolute(x - target), reduction)
 
 
@@ -80,7 +80,7 @@ def smooth_l1_loss(x: Any, target: Any, reduction: str = "mean", beta: float = 1
         raise ArgumentError(f"smooth_l1_loss: beta is not negative, as {beta!r} is")
     if beta == 0:
         return l1_loss(x, target, reduction)
-    x, target = _pair("smooth_l1_loss", x, target)
+    x, target = pair("smooth_l1_loss", x, target)
     d = absolute(x - target)
     near = less(d, beta)
     return reduce("smooth_l1_loss", where(near, square(where(near, d, 0)) * (0.5 / beta), d - 0.5 * beta), reduction)
@@ -98,11 +98,11 @@ def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0)
 
 def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Node:
     """`-(t log p + (1 - t) log(1 - p))` for probabilities p; each logarithm is held at -100 or above."""
-    x, target = _pair("binary_cross_entropy", x, target)
+    x, target = pair("binary_cross_entropy", x, target)
     wide = widened(x)
     yes, no = clip(log(wide), min=-100.0), clip(log1p(-wide), min=-100.0)
     losses = cast(-(target * yes + (1 - target) * no), x.dtype)
-    return reduce("binary_cross_entropy", _weighted("binary_cross_entropy", losses, weight), reduction)
+    return reduce("binary_cross_entropy", weighted("binary_cross_entropy", losses, weight), reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -110,10 +110,10 @@ def binary_cross_entropy_with_logits(
 ) -> Node:
     """`binary_cross_entropy(sigmoid(x), target)`, exact for logits of any size; positive targets weigh `pos_weight`."""
     name = "binary_cross_entropy_with_logits"
-    x, target = _pair(name, x, target)
-    yes = target if pos_weight is None else _weighted(name, target, pos_weight)
+    x, target = pair(name, x, target)
+    yes = target if pos_weight is None else weighted(name, target, pos_weight)
     losses = -(yes * logsigmoid(x) + (1 - target) * logsigmoid(-x))
-    return reduce(name, _weighted(name, losses, weight), reduction)
+    return reduce(name, weighted(name, losses, weight), reduction)
 
 
 def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Node:
@@ -121,7 +121,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
 
     `reduction` may also be "batchmean": the sum over the size of the first axis, which is the divergence itself.
     """
-    x, target = _pair("kl_div", x, target)
+    x, target = pair("kl_div", x, target)
     if log_target:
         losses = exp(target) * (target - x)
     else:
@@ -139,7 +139,7 @@ def poisson_nll_loss(
 
     Without `full` the term that depends on the target alone is left out; with it, Stirling's formula above 1.
     """
-    x, target = _pair("poisson_nll_loss", x, target)
+    x, target = pair("poisson_nll_loss", x, target)
     losses = exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
         large = target > 1
@@ -158,7 +158,7 @@ def gaussian_nll_loss(
     """
     x, target = operands(x, target)
     shape = broadcast_shapes("gaussian_nll_loss", x.shape, target.shape)
-    x, target = _pair("gaussian_nll_loss", broadcast_to(x, shape), broadcast_to(target, shape))
+    x, target = pair("gaussian_nll_loss", broadcast_to(x, shape), broadcast_to(target, shape))
     var = cast(operands(x, var)[1], x.dtype)
     if var.shape == x.shape[:-1] and x.ndim:
         var = reshape(var, (*var.shape, 1))
@@ -172,32 +172,32 @@ def gaussian_nll_loss(
 # --- margins --------------------------------------------------------------------------------------------------------
 
 
-def _positive_part(x: Node) -> Node:
+def positive_part(x: Node) -> Node:
     return where(x > 0, x, 0)
 
 
 def hinge_embedding_loss(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Node:
     """`x` where the target is 1, `max(0, margin - x)` where it is -1."""
-    x, target = _pair("hinge_embedding_loss", x, target)
-    apart = where(equal(target, 1), 0, _positive_part(margin - x))
+    x, target = pair("hinge_embedding_loss", x, target)
+    apart = where(equal(target, 1), 0, positive_part(margin - x))
     return reduce("hinge_embedding_loss", where(equal(target, -1), 0, x) + apart, reduction)
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Node:
     """`max(0, margin - target * (input1 - input2))`: a target of 1 wants the first larger, -1 the second."""
-    x1, x2 = _pair("margin_ranking_loss", input1, input2)
-    x1, target = _pair("margin_ranking_loss", x1, target)
-    return reduce("margin_ranking_loss", _positive_part(margin - target * (x1 - x2)), reduction)
+    x1, x2 = pair("margin_ranking_loss", input1, input2)
+    x1, target = pair("margin_ranking_loss", x1, target)
+    return reduce("margin_ranking_loss", positive_part(margin - target * (x1 - x2)), reduction)
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Node:
     """1 minus the cosine of vectors along the last axis where the target is 1, `max(0, cosine - margin)` where -1."""
-    x1, x2 = _pair("cosine_embedding_loss", input1, input2)
+    x1, x2 = pair("cosine_embedding_loss", input1, input2)
     if x1.ndim not in (1, 2):
         raise ShapeError(f"cosine_embedding_loss: vectors are (N, D) or (D,); their shape is {x1.shape}")
     cosine = cosine_similarity(x1, x2, axis=-1, eps=1e-12)
-    cosine, target = _pair("cosine_embedding_loss", cosine, target)
-    losses = where(equal(target, 1), 1 - cosine, 0) + where(equal(target, -1), _positive_part(cosine - margin), 0)
+    cosine, target = pair("cosine_embedding_loss", cosine, target)
+    losses = where(equal(target, 1), 1 - cosine, 0) + where(equal(target, -1), positive_part(cosine - margin), 0)
     return reduce("cosine_embedding_loss", losses, reduction)
 
 
@@ -215,11 +215,11 @@ def triplet_margin_loss(
 
     With `swap` the negative's distance is the smaller of those to the anchor and to the positive.
     """
-    anchor, positive = _pair("triplet_margin_loss", anchor, positive)
-    anchor, negative = _pair("triplet_margin_loss", anchor, negative)
+    anchor, positive = pair("triplet_margin_loss", anchor, positive)
+    anchor, negative = pair("triplet_margin_loss", anchor, negative)
     near = norm(anchor - positive + eps, p, axis=-1)
     far = norm(anchor - negative + eps, p, axis=-1)
     if swap:
         other = norm(positive - negative + eps, p, axis=-1)
         far = where(other < far, other, far)
-    return reduce("triplet_margin_loss", _positive_part(near - far + margin), reduction)
+    return reduce("triplet_margin_loss", positive_part(near - far + margin), reduction)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import result_dtype
-from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.dtypes import INEXACT, result_dtype
+from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node
 from wengert.ops.core import as_node, cast, operands, require_floating, widened
-from wengert.ops.elementwise import clip, reciprocal, sqrt, square
+from wengert.ops.elementwise import clip, greater, reciprocal, sqrt, square, where
 from wengert.ops.movement import as_shape, broadcast_to, moveaxis, normalize_axis, reshape
 from wengert.ops.pad import pad
 from wengert.ops.recorders import broadcast_shapes
@@ -186,6 +186,40 @@ def normalize(x: Any, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Node
     x = _floating("normalize", x)
     wide = widened(x)
     return cast(wide / clip(norm(wide, p, axis=axis, keepdims=True), min=eps), x.dtype)
+
+
+def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Node:
+    """`x` with each slice along an axis scaled down so that its p-norm is at most `maxnorm`.
+
+    >>> import wengert as wg
+    >>> wg.renorm(wg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0).numpy().round(4).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.30000001192092896, 0.4000000059604645]]
+    """
+    x = as_node(x)
+    if x.dtype not in INEXACT:
+        raise DTypeError(f"renorm takes floating-point values, not {x.dtype}; cast with astype(wg.float32)")
+    at = normalize_axis(axis, x.ndim, "renorm")
+    if x.ndim < 2:
+        raise ShapeError(f"renorm takes slices of at least two axes; the shape is {x.shape}")
+    if not p > 0 or not maxnorm >= 0:
+        raise ArgumentError(f"renorm: p is positive and maxnorm not negative; they are {p!r} and {maxnorm!r}")
+    wide = widened(x)
+    lengths = norm(wide, p, axis=tuple(i for i in range(x.ndim) if i != at), keepdims=True)
+    long = greater(lengths, maxnorm)
+    factor = where(long, maxnorm / (where(long, lengths, 1) + 1e-7), 1)
+    return cast(wide * factor, x.dtype)
+
+
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Node:
+    """The p-norm of `x1 - x2 + eps` along the last axis.
+
+    >>> import wengert as wg
+    >>> wg.pairwise_distance(wg.tensor([[3.0, 4.0]]), wg.zeros((1, 2)), eps=0.0).tolist()
+    [5.0]
+    """
+    a, b = operands(x1, x2)
+    require_floating("pairwise_distance", a, b)
+    return norm(a - b + eps, p, axis=-1, keepdims=keepdim)
 
 
 def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8) -> Node:

@@ -89,6 +89,7 @@ class Op:
         self.flops = facts.get("flops", flops_of(self.kind, self.cost))
         self.can_fail = facts.get("can_fail", self.kind in ("opaque", "function"))
         self.checks = facts.get("checks", no_checks)
+        self.failure = facts.get("failure")
         self.on_host = facts.get("on_host", True)
         self.overwrites = facts.get("overwrites", False)
         self.aliases = facts.get("aliases", False)
@@ -114,7 +115,7 @@ class Op:
             if source.tracked:
                 tracked = mode().grad and self.differentiable and _inexact(dtype)
                 break
-        device = sources[0].device if len(sources) == 1 else common_device(self.name, sources)
+        device = sources[0].device if len(sources) == 1 else _device_of(self, sources)
         return Node(self, sources, attrs, shape, dtype, device, tracked, recording.location or here())
 
     def run(self, arrays: Sequence[Any], node: Node) -> Any:
@@ -180,6 +181,14 @@ def common_device(name: str, sources: Sequence[Node]) -> str:
                 continue
             raise DeviceError(f"{name}: values on {device} and on {source.device}; move one with .to({device!r})")
     return device
+
+
+def _device_of(op: Op, sources: Sequence[Node]) -> str:
+    """Where an op is carried out: a loop where the device's values are. What is on the host, such as a generator's
+    counter, goes along: the body says what it needs of it where.
+    """
+    elsewhere = [source for source in sources if source.device != HOST] if op.kind == "function" else ()
+    return common_device(op.name, elsewhere or sources)
 
 
 def _is_unnamed(node: Node) -> bool:

@@ -1,12 +1,12 @@
-"""Pooling as in PyTorch: the largest or the mean of each window over the last one or two axes; unfold and fold.
+"""Pooling as in PyTorch: the largest or the mean of each window over the last one to three axes; unfold and fold.
 
-The work is done by the primitives in `window`; here are the arguments, and how many windows there are.
+The work is done by the primitives in `window`; here are the arguments, and how many windows there are. Windows of a
+given number are in `adaptive_pool`, what undoes a pooling and other kinds of it in `unpool`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,22 +14,27 @@ import numpy as np
 from wengert.core.dtypes import REAL
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
 from wengert.core.graph import Node, Shape
+from wengert.ops.addressing import zeros
+from wengert.ops.autocast import autocast
 from wengert.ops.conv import per_axis
 from wengert.ops.convolve import Pairs, extent
 from wengert.ops.core import as_node, data, require_floating
-from wengert.ops.gather import take
-from wengert.ops.linalg import matmul
-from wengert.ops.movement import matrix_transpose, place, reshape, take_slice
+from wengert.ops.movement import broadcast_to, moveaxis, normalize_axis, place, reshape, take_slice
 from wengert.ops.op import pick
+from wengert.ops.reduce import SUM
 from wengert.ops.window import FOLD, MAX_POOL, SUM_POOL, UNFOLD, padded_sizes, window_counts
 
 # --- arguments ------------------------------------------------------------------------------------------------------
 
 
-def _check_axes(name: str, axes: int, x: Any) -> Node:
+_LAYOUTS = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}
+
+
+def check_axes(name: str, axes: int, x: Any) -> Node:
+    """A value of so many axes behind the channels, with or without a batch."""
     x = as_node(x)
     if x.ndim not in (axes + 1, axes + 2):
-        layout = "C, L" if axes == 1 else "C, H, W"
+        layout = _LAYOUTS[axes]
         raise ShapeError(f"{name}: the input is (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
     return x
 
@@ -81,7 +86,7 @@ def _max(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    x = _check_axes(name, axes, x)
+    x = check_axes(name, axes, x)
     if x.dtype not in REAL:
         raise DTypeError(f"{name} takes real numbers, not {x.dtype}")
     w = _Windows(name, x.shape[x.ndim - axes :], kernel, stride, padding, dilation, ceil_mode)
@@ -123,6 +128,24 @@ def max_pool2d(
     return _max("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+def max_pool3d(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window over the last three axes, and with `return_indices` its place in the volume.
+
+    >>> import wengert as wg
+    >>> wg.max_pool3d(wg.reshape(wg.arange(8.0), (1, 2, 2, 2)), 2).item()
+    7.0
+    """
+    return _max("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
 def _average(
     name: str,
     axes: int,
@@ -134,7 +157,7 @@ def _average(
     count_include_pad: bool,
     divisor: int | None,
 ) -> Node:
-    x = _check_axes(name, axes, x)
+    x = check_axes(name, axes, x)
     require_floating(name, x)
     if divisor == 0:
         raise ArgumentError(f"{name}: divisor_override cannot be 0")
@@ -142,7 +165,11 @@ def _average(
     w = _Windows(name, sizes, kernel, stride, padding, 1, ceil_mode)
     starts = (*(0,) * len(lead), *w.around)
     padded = place(x, (*lead, *padded_sizes(sizes, w.padding)), starts, (1,) * x.ndim)
-    total = SUM_POOL(padded, kernel=w.kernel, stride=w.stride)
+    if padded.shape[len(lead) :] == w.kernel:  # one window is all there is: a sum, whose derivative is a broadcast
+        with autocast(enabled=False):  # as other windows are, and as PyTorch's
+            total = SUM(padded, axes=tuple(range(len(lead), x.ndim)), keepdims=True)
+    else:
+        total = SUM_POOL(padded, kernel=w.kernel, stride=w.stride)
     if divisor is not None:
         return total / divisor
     counts = _element_counts(w, sizes, count_include_pad)
@@ -187,80 +214,22 @@ def avg_pool2d(
     return _average("avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-# --- to a given size ------------------------------------------------------------------------------------------------
-
-
-def _target_sizes(name: str, axes: int, x: Node, output_size: Any) -> Shape:
-    sizes = x.shape[x.ndim - axes :]
-    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
-    if len(given) == axes:
-        given = tuple(n if want is None else want for n, want in zip(sizes, given))
-    return per_axis(given, axes, name, "output_size")
-
-
-def _adaptive(
-    name: str, axes: int, x: Any, output_size: Any, uneven: Callable[..., Node], even: Callable[..., Node]
+def avg_pool3d(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Node:
-    """Windows from floor(i * size / count) to ceil((i + 1) * size / count): all alike where count divides size."""
-    x = _check_axes(name, axes, x)
-    sizes, counts = x.shape[x.ndim - axes :], _target_sizes(name, axes, x, output_size)
-    if 0 in sizes:
-        raise ShapeError(f"{name}: shape {x.shape} has no elements to pool")
-    if all(size % count == 0 for size, count in zip(sizes, counts)):
-        return even(x, tuple(size // count for size, count in zip(sizes, counts)))
-    bounds = [
-        [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)] for size, count in zip(sizes, counts)
-    ]
-    return uneven(x, bounds)
-
-
-def _uneven_mean(x: Node, bounds: Sequence[Pairs]) -> Node:
-    """Averaging along an axis is a product with a matrix."""
-    for axis, pairs in zip((-1, -2), reversed(bounds)):
-        matrix = np.zeros((len(pairs), x.shape[axis]))
-        for row, (start, stop) in zip(matrix, pairs):
-            row[start:stop] = 1 / (stop - start)
-        weights = data(matrix.astype(x.dtype), x.device)
-        x = matmul(x, matrix_transpose(weights)) if axis == -1 else matmul(weights, x)
-    return x
-
-
-def _uneven_max(x: Node, bounds: Sequence[Pairs]) -> Node:
-    """Every window filled up to the size of the largest with copies of its last element, then pooled evenly."""
-    kernel = []
-    for axis, pairs in zip((-2, -1)[-len(bounds) :], bounds):
-        longest = max(stop - start for start, stop in pairs)
-        places = [min(start + t, stop - 1) for start, stop in pairs for t in range(longest)]
-        x = take(x, np.array(places), axis=axis)
-        kernel.append(longest)
-    return (max_pool1d if len(kernel) == 1 else max_pool2d)(x, tuple(kernel))
-
-
-def adaptive_avg_pool1d(x: Any, output_size: Any) -> Node:
-    """The mean of `output_size` windows that cover the last axis."""
-    require_floating("adaptive_avg_pool1d", as_node(x))
-    return _adaptive("adaptive_avg_pool1d", 1, x, output_size, _uneven_mean, avg_pool1d)
-
-
-def adaptive_avg_pool2d(x: Any, output_size: Any) -> Node:
-    """The mean of windows that cover the last two axes, as many as `output_size` says; None keeps an axis.
+    """The mean of each window over the last three axes; with `divisor_override` the sum over that number.
 
     >>> import wengert as wg
-    >>> wg.adaptive_avg_pool2d(wg.tensor([[[1.0, 3.0], [5.0, 7.0]]]), 1).tolist()
-    [[[4.0]]]
+    >>> wg.avg_pool3d(wg.reshape(wg.arange(8.0), (1, 2, 2, 2)), 2).item()
+    3.5
     """
-    require_floating("adaptive_avg_pool2d", as_node(x))
-    return _adaptive("adaptive_avg_pool2d", 2, x, output_size, _uneven_mean, avg_pool2d)
-
-
-def adaptive_max_pool1d(x: Any, output_size: Any) -> Node:
-    """The largest element of each of `output_size` windows that cover the last axis."""
-    return _adaptive("adaptive_max_pool1d", 1, x, output_size, _uneven_max, max_pool1d)
-
-
-def adaptive_max_pool2d(x: Any, output_size: Any) -> Node:
-    """The largest element of each window; windows cover the last two axes, as many as `output_size` says."""
-    return _adaptive("adaptive_max_pool2d", 2, x, output_size, _uneven_max, max_pool2d)
+    return _average("avg_pool3d", 3, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 # --- windows as columns ---------------------------------------------------------------------------------------------
@@ -268,7 +237,7 @@ def adaptive_max_pool2d(x: Any, output_size: Any) -> Node:
 
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Node:
     """The windows of `x` (N, C, H, W) as columns: (N, C * KH * KW, windows)."""
-    x = _check_axes("unfold", 2, x)
+    x = check_axes("unfold", 2, x)
     kernel, apart = per_axis(kernel_size, 2, "unfold", "kernel_size"), per_axis(dilation, 2, "unfold", "dilation")
     around = per_axis(padding, 2, "unfold", "padding", least=0)
     steps = per_axis(stride, 2, "unfold", "stride")
@@ -299,3 +268,27 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
     windows = reshape(x, (*lead, *kernel, *positions))
     folded = FOLD(windows, sizes=full, kernel=kernel, stride=steps, dilation=apart)
     return take_slice(folded, (*(0,) * len(lead), *around), (1,) * folded.ndim, (*lead, *sizes))
+
+
+def sliding_window(x: Any, axis: int, size: int, step: int = 1) -> Node:
+    """The windows of `size` elements along an axis, `step` apart; what is in a window is a new last axis.
+
+    The method `Tensor.unfold` is this function, as in PyTorch, where the function `unfold` is of images.
+
+    >>> import wengert as wg
+    >>> wg.sliding_window(wg.arange(5), 0, 3, step=2).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    x = as_node(x)
+    if not x.ndim and axis in (0, -1) and size in (0, 1):
+        return reshape(x, (1,))
+    at = normalize_axis(axis, x.ndim, "sliding_window")
+    if not isinstance(size, int) or not isinstance(step, int) or size < 0 or step < 1:
+        raise ArgumentError(f"sliding_window: size is not negative and step at least 1; they are {size!r}, {step!r}")
+    if size > x.shape[at]:
+        raise ShapeError(f"sliding_window: a window of {size} does not fit into axis {at} of shape {x.shape}")
+    if size == 0:
+        count = x.shape[at] // step + 1
+        return broadcast_to(zeros((), x), (*x.shape[:at], count, *x.shape[at + 1 :], 0))
+    windows = UNFOLD(moveaxis(x, at, -1), kernel=(size,), stride=(step,), dilation=(1,))
+    return moveaxis(windows, -1, at)

@@ -197,7 +197,7 @@ class Binary(Elementwise):
 
 def wrapping(operator: str) -> dict[str, str]:
     """An operator in C. Integers wrap around, which C promises of the unsigned ones only."""
-    return {"f": f"({{0}} {operator} {{1}})", "iu": f"(({{T}})(({{U}}){{0}} {operator} ({{U}}){{1}}))"}
+    return {"fc": f"({{0}} {operator} {{1}})", "iu": f"(({{T}})(({{U}}){{0}} {operator} ({{U}}){{1}}))"}
 
 
 def safe_multiply_arrays(g: Any, d: Any) -> Any:
@@ -236,7 +236,7 @@ negative: Unary = Unary(
     (-1,),
     ARITHMETIC,
     "The negative `-x`.",
-    c={"f": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
+    c={"fc": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
     symbolic=lambda s, x: -x,
 )
 conj: Unary = Unary(
@@ -245,7 +245,7 @@ conj: Unary = Unary(
     (1,),
     same(NUMERIC),
     "The complex conjugate.",
-    c="({0})",
+    c={"fiu": "({0})", "c": "conj"},
     symbolic=itself,
     parts=Parts(pull=lambda g, y, x: conj(g), push=lambda t, y, x: conj(t)),
 )
@@ -255,7 +255,7 @@ real: Unary = Unary(
     (1,),
     TO_PART,
     "The real part.",
-    c="({0})",
+    c={"f": "({0})", "c": "real"},
     symbolic=itself,
     parts=Parts(pull=lambda g, y, x: cast(g, x.dtype), push=lambda t, y, x: real(t)),
 )

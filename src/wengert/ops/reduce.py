@@ -363,10 +363,10 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
 
 
 def reduces_in_loops(node: Node) -> bool:
-    """Whether a node is a reduction that loops compute: of complex values, which no loop has, its reference does."""
+    """Whether a node is a reduction that loops compute. Complex numbers have sums and products."""
     if node.op.kind != "reduction":
         return False
-    return node.dtype not in COMPLEX and not builtins.any(source.dtype in COMPLEX for source in node.sources)
+    return node.op in (SUM, PROD) or not builtins.any(source.dtype in COMPLEX for source in node.sources)
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:

@@ -59,6 +59,29 @@ ARGSORT: Op = Op(
 )
 
 
+def _sort(x: Any, axis: int, descending: bool) -> Any:
+    if not descending:
+        return np.sort(x, axis, stable=True)
+    return np.take_along_axis(x, _argsort(x, axis, True), axis)  # zeros of both signs keep their order
+
+
+def _gathered(x: Node, axis: int, descending: bool) -> Node:
+    """`x` sorted, by where its elements go: this has a derivative."""
+    return TAKE_ALONG(x, ARGSORT(x, axis=axis, descending=descending), axis=axis)
+
+
+SORT: Op = Op(
+    "sort",
+    infer=lambda x, axis, descending: (x.shape, x.dtype),
+    numpy=_sort,
+    composition=_gathered,
+    batch=behind_lanes,
+    factors=other_axes,
+    expensive=True,
+    can_fail=False,
+)
+
+
 def argsort(x: Any, /, axis: int = -1, descending: bool = False, stable: bool = True) -> Node:
     """The indices that sort `x` along an axis. Equal elements keep their order, `stable` or not."""
     x = as_node(x)
@@ -74,7 +97,31 @@ def sort(x: Any, /, axis: int = -1, descending: bool = False, stable: bool = Tru
     """
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "sort")
-    return TAKE_ALONG(x, ARGSORT(x, axis=at, descending=bool(descending)), axis=at)
+    if x.tracked or x.dtype in COMPLEX:
+        return _gathered(x, at, bool(descending))
+    return SORT(x, axis=at, descending=bool(descending))
+
+
+def _first(x: Any, k: int, axis: int, descending: bool) -> Any:
+    return np.take(_argsort(x, axis, descending), np.arange(k), axis)
+
+
+def _infer_first(x: Node, k: int, axis: int, descending: bool) -> tuple[Any, Any]:
+    shape, dtype = _infer_argsort(x, axis, descending)
+    return (*shape[:axis], k, *shape[axis + 1 :]), dtype
+
+
+TOPK: Op = Op(
+    "topk",
+    infer=_infer_first,
+    numpy=_first,
+    differentiable=False,
+    batch=behind_lanes,
+    factors=other_axes,
+    expensive=True,
+    can_fail=False,
+)
+"""Where the first `k` elements in an order along an axis are: what ARGSORT begins with."""
 
 
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndIndices:
@@ -89,7 +136,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
     at = normalize_axis(axis, x.ndim, "topk")
     if not isinstance(k, (int, np.integer)) or not 0 <= k <= x.shape[at]:
         raise ArgumentError(f"topk: k={k!r} of the {x.shape[at]} elements along axis {at} of shape {x.shape}")
-    indices = slice_axis(ARGSORT(x, axis=at, descending=bool(largest)), at, 0, int(k))
+    indices = TOPK(x, k=int(k), axis=at, descending=bool(largest))
     return ValuesAndIndices(TAKE_ALONG(x, indices, axis=at), indices)
 
 
@@ -99,7 +146,7 @@ def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> ValuesAn
     at = normalize_axis(axis, x.ndim, "kthvalue")
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= x.shape[at]:
         raise ArgumentError(f"kthvalue: k={k!r} of the {x.shape[at]} elements along axis {at}; k counts from 1")
-    indices = slice_axis(ARGSORT(x, axis=at, descending=False), at, int(k) - 1, int(k))
+    indices = slice_axis(TOPK(x, k=int(k), axis=at, descending=False), at, int(k) - 1, int(k))
     values = TAKE_ALONG(x, indices, axis=at)
     shape = values.shape if keepdims else (*x.shape[:at], *x.shape[at + 1 :])
     return ValuesAndIndices(reshape(values, shape), reshape(indices, shape))

@@ -325,8 +325,8 @@ def polygamma(n: int, x: Any, /) -> Node:
     """The n-th derivative of `digamma`, itself for n = 0.
 
     >>> import wengert as wg
-    >>> round(wg.polygamma(1, wg.tensor(1.0)).item(), 4)
-    1.6449
+    >>> f"{wg.polygamma(1, wg.tensor(1.0)).item():.4f}"
+    '1.6449'
     """
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
         raise ArgumentError(f"polygamma(n, x): the order n is an integer from 0 on, not {n!r}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from wengert.core.dtypes import COMPLEX, bool_, int8
 from wengert.core.errors import ShapeError
 from wengert.core.graph import Node
 from wengert.ops.comparison import clip, equal, isnan, logical_not, maximum, minimum, where
-from wengert.ops.contract import diagonal, outer, tensordot
+from wengert.ops.contract import diagonal, einsum, outer, tensordot
 from wengert.ops.core import as_node, cast, operand, operands
 from wengert.ops.elementwise import conj, multiply, real
 from wengert.ops.exponential import sqrt
@@ -107,6 +109,39 @@ def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Node:
     if a.ndim < 2 or b.ndim < 2:
         raise ShapeError(f"cdist takes points in the rows of matrices; the shapes are {a.shape} and {b.shape}")
     return norm(expand_dims(a, axis=-2) - expand_dims(b, axis=-3), ord=p, axis=-1)
+
+
+def pdist(x: Any, /, p: float = 2.0) -> Node:
+    """The distances, in the p-norm, of each row of a matrix from each later one: those above the diagonal of `cdist`.
+
+    >>> import wengert as wg
+    >>> wg.pdist(wg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 8.0]])).tolist()
+    [5.0, 8.0, 5.0]
+    """
+    x = inexact(x)
+    if x.ndim != 2:
+        raise ShapeError(f"pdist takes points in the rows of a matrix; the shape is {x.shape}")
+    first, second = np.triu_indices(x.shape[0], 1)
+    return norm(take(x, first, axis=0) - take(x, second, axis=0), ord=p, axis=-1)
+
+
+def bilinear(x1: Any, x2: Any, weight: Any, bias: Any = None, /) -> Node:
+    """`x1 @ weight[k] @ x2 + bias[k]` for each output k, along the last axes; the weight is (out, in1, in2).
+
+    >>> import wengert as wg
+    >>> wg.bilinear(wg.tensor([1.0, 2.0]), wg.tensor([3.0]), wg.tensor([[[1.0], [1.0]]])).tolist()
+    [9.0]
+    """
+    a, b = as_node(x1), as_node(x2)
+    w = as_node(weight)
+    if a.shape[:-1] != b.shape[:-1] or not a.ndim:
+        raise ShapeError(f"bilinear: all axes but the last agree in both inputs; shapes are {a.shape} and {b.shape}")
+    if w.ndim != 3 or w.shape[1:] != (a.shape[-1], b.shape[-1]):
+        raise ShapeError(
+            f"bilinear: the weight is (out, {a.shape[-1]}, {b.shape[-1]}) for these inputs; its shape is {w.shape}"
+        )
+    y = einsum("...i,oij,...j->...o", a, w, b)
+    return y if bias is None else y + as_node(bias)
 
 
 def inner(x1: Any, x2: Any, /) -> Node:

@@ -30,7 +30,11 @@ class Adam(Optimizer):
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
         super().__init__(
@@ -42,6 +46,10 @@ class Adam(Optimizer):
                 "weight_decay": weight_decay,
                 "amsgrad": amsgrad,
                 "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
                 "decoupled_weight_decay": decoupled_weight_decay,
             },
         )
@@ -91,8 +99,25 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
 
 
 class Adamax(Optimizer):
@@ -107,11 +132,24 @@ class Adamax(Optimizer):
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:
         super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+            },
         )
 
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
@@ -145,7 +183,10 @@ class NAdam(Optimizer):
         momentum_decay: float = 4e-3,
         decoupled_weight_decay: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -157,6 +198,9 @@ class NAdam(Optimizer):
                 "momentum_decay": momentum_decay,
                 "decoupled_weight_decay": decoupled_weight_decay,
                 "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
             },
         )
 
@@ -200,7 +244,10 @@ class RAdam(Optimizer):
         weight_decay: float = 0,
         decoupled_weight_decay: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -211,6 +258,9 @@ class RAdam(Optimizer):
                 "weight_decay": weight_decay,
                 "decoupled_weight_decay": decoupled_weight_decay,
                 "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
             },
         )
 

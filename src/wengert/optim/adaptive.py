@@ -22,8 +22,11 @@ class Adagrad(Optimizer):
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
         eps: float = 1e-10,
+        foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
@@ -34,6 +37,9 @@ class Adagrad(Optimizer):
                 "weight_decay": weight_decay,
                 "initial_accumulator_value": initial_accumulator_value,
                 "maximize": maximize,
+                "foreach": foreach,
+                "differentiable": differentiable,
+                "fused": fused,
             },
         )
 
@@ -69,8 +75,10 @@ class RMSprop(Optimizer):
         weight_decay: float = 0,
         momentum: float | Tensor = 0,
         centered: bool = False,
-        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
         maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -82,6 +90,9 @@ class RMSprop(Optimizer):
                 "centered": centered,
                 "weight_decay": weight_decay,
                 "maximize": maximize,
+                "capturable": capturable,
+                "foreach": foreach,
+                "differentiable": differentiable,
             },
         )
 
@@ -118,10 +129,25 @@ class Adadelta(Optimizer):
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
+        capturable: bool = False,
         maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "rho": rho,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+            },
+        )
 
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
         return {"square_avg": zeros_for(parameter), "acc_delta": zeros_for(parameter)}

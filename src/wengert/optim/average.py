@@ -37,7 +37,7 @@ class ExponentialMovingAverage:
         self.decay = decay
         self.parameters = _tensors_of(parameters)
         # Halves would round the small steps of an average away.
-        self.averages = [p.detach().to(working_dtype(p)) for p in self.parameters]
+        self.averages = [p.detach().to(working_dtype(p)).clone() for p in self.parameters]
         self._held: list[Tensor] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,9 +1,9 @@
-"""Learning rates that come and go: along a cosine, with warm restarts, or in one cycle."""
+"""Learning rates that come and go: along a cosine, with warm restarts, in one cycle or in many."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from wengert.core.errors import ArgumentError
 from wengert.optim.groups import ParameterGroup
@@ -169,6 +169,90 @@ def _phases(total: int, share: float, three: bool) -> list[Phase]:
         return [up, (total - 1, "top", "end", "low", "high")]
     down = (float(2 * share * total) - 2, "top", "start", "low", "high")
     return [up, down, (total - 1, "start", "end", "high", "high")]
+
+
+class CyclicLR(LRScheduler):
+    """Up from `base_lr` to `max_lr` and down again, cycle after cycle, a step a batch (Smith, 2017).
+
+    `step_size_up` and `step_size_down` are the lengths of the halves. The height of a cycle is constant ("triangular"),
+    halved each time ("triangular2") or falls with every step by `gamma` ("exp_range"); or `scale_fn` gives it, from the
+    number of the cycle or of the step (`scale_mode` "cycle" or "iterations"). With `cycle_momentum`, momentum (or the
+    first beta) goes the other way, between `max_momentum` and `base_momentum`.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = wg.optim.CyclicLR(optimizer, base_lr=1.0, max_lr=3.0, step_size_up=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(scheduler.get_last_lr()[0])
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 2.0, 3.0, 2.0, 1.0]
+    """
+
+    _unsaved = ("optimizer", "_scale_fn")
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | Sequence[float],
+        max_lr: float | Sequence[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | Sequence[float] = 0.8,
+        max_momentum: float | Sequence[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        groups = checked(optimizer).param_groups
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
+            raise ArgumentError(f'mode is "triangular", "triangular2" or "exp_range", not {mode!r}')
+        if scale_mode not in ("cycle", "iterations"):
+            raise ArgumentError(f'scale_mode is "cycle" or "iterations", not {scale_mode!r}')
+        if cycle_momentum and not {"momentum", "betas"} & optimizer.defaults.keys():
+            raise ArgumentError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
+        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.step_ratio = step_size_up / self.total_size
+        self.mode = mode
+        self.gamma = gamma
+        self._scale_fn = scale_fn
+        self.scale_mode = scale_mode if scale_fn else ("iterations" if mode == "exp_range" else "cycle")
+        self.cycle_momentum = cycle_momentum
+        self.max_lrs = one_each("max_lr", max_lr, groups)
+        self.base_momentums = one_each("base_momentum", base_momentum, groups)
+        self.max_momentums = one_each("max_momentum", max_momentum, groups)
+        bases = one_each("base_lr", base_lr, groups)
+        if last_epoch == -1:
+            for group, base in zip(groups, bases):
+                group["lr"] = base
+                group["initial_lr"] = base
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = bases
+
+    def get_lr(self) -> list[float]:
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        done = 1.0 + self.last_epoch / self.total_size - cycle
+        height = done / self.step_ratio if done <= self.step_ratio else (done - 1) / (self.step_ratio - 1)
+        scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+                _set_momentum(group, high - (high - low) * height * scale)
+        return [low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs)]
+
+    def scale_fn(self, x: float) -> float:
+        """The height of a cycle, as a share of the first."""
+        if self._scale_fn is not None:
+            return self._scale_fn(x)
+        if self.mode == "triangular2":
+            return 1 / (2.0 ** (x - 1))
+        return self.gamma**x if self.mode == "exp_range" else 1.0
+
+    def _first_lrs(self) -> list[float]:
+        return self.get_lr()
 
 
 def _set_momentum(group: ParameterGroup, value: float) -> None:

@@ -1,8 +1,9 @@
 """Parameter groups: parameters that share their options, and how many steps they have taken.
 
 An option that changes while training (the learning rate, and what a schedule cycles: momentum, betas) is kept in slots,
-0-d float64 tensors, so that setting it changes a value and no recorded step. Every other option is a Python value, part
-of a recorded step; setting one has the steps recorded again.
+0-d float64 tensors, so that setting it changes a value and no recorded step. Who reads one gets a float; an optimizer's
+rule gets the slots, as `group.live()`. Every other option is a Python value, part of a recorded step; setting one has
+the steps recorded again.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 import wengert as wg
 from wengert import Tensor
+from wengert.core.dtypes import default_float
 from wengert.core.errors import ArgumentError, DTypeError
+from wengert.core.graph import recording
+from wengert.runtime.arguments import Float
+from wengert.runtime.recorded_numbers import Recorded
 
 # Keys a group may have beside its optimizer's options: what schedules and people write into it.
 NOTES = ("initial_lr", "name", "param_names")
@@ -31,10 +37,11 @@ _NOT_NEGATIVE = (
 
 
 class ParameterGroup(MutableMapping[str, Any]):
-    """The parameters and options of a group, as a dict: `group["lr"] = 0.1`, `float(group["lr"])`.
+    """The parameters and options of a group, as a dict: `group["lr"] = 0.1`, `group["lr"] * 2`.
 
-    `slots` names the options that are tensors. Reading one gives the tensor (a tuple of them for `betas`), setting one
-    assigns it. `changed` is called when anything else was set.
+    `slots` names the options that are kept in tensors. Setting one assigns it; reading one gives the number it is then,
+    a tuple of them for `betas`. While a function is recorded that is not known, and what is read stands for the number.
+    `changed` is called when anything else was set.
     """
 
     def __init__(
@@ -50,11 +57,33 @@ class ParameterGroup(MutableMapping[str, Any]):
         self._device = params[0].device
         self._zeros = {name for name in _SWITCHED_OFF_BY_ZERO if _is_number_zero(options.get(name))}
         self._items: dict[str, Any] = {"params": list(params)}
+        self._read: dict[Tensor, tuple[Any, float]] = {}  # of a slot: the node that was looked at, and its number
         for name, value in options.items():
             self._items[name] = self._new_slots(value) if name in self.slots else value
 
     def __getitem__(self, name: str) -> Any:
-        return self._items[name]
+        value = self._items[name]
+        if name not in self.slots:
+            return value
+        return tuple(map(self._number, value)) if isinstance(value, tuple) else self._number(value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy and a pickle have: numbers that were read are read again."""
+        return {**vars(self), "_read": {}}
+
+    def live(self) -> LiveOptions:
+        """The same options with slots as tensors: what an optimizer's rule computes with."""
+        return LiveOptions(self)
+
+    def _number(self, slot: Tensor) -> Any:
+        """What a slot holds, as a float. A number that was set is known: reading it waits for no GPU."""
+        if recording.trace is not None:
+            return Float(Recorded(slot.node, alone=default_float))
+        node, number = self._read.get(slot, (None, 0.0))
+        if node is None or node() is not slot.node:
+            number = float(slot)
+            self._read[slot] = ref(slot.node), number
+        return number
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "params":
@@ -92,24 +121,40 @@ class ParameterGroup(MutableMapping[str, Any]):
         return self._new_slot(value)
 
     def _new_slot(self, value: Any) -> Tensor:
-        return put(wg.tensor(np.zeros((), wg.float64), device=self._device), value)
+        return self._put(wg.tensor(np.zeros((), wg.float64), device=self._device), value)
+
+    def _put(self, slot: Tensor, value: Any) -> Tensor:
+        put(slot, value)
+        if isinstance(value, Real) and recording.trace is None:
+            self._read[slot] = ref(slot.node), float(value)
+        return slot
 
     def _assign(self, name: str, value: Any) -> None:
         slots = self._items[name]
         if isinstance(slots, Tensor):
-            put(slots, value)
+            self._put(slots, value)
         elif not isinstance(value, (tuple, list)) or len(value) != len(slots):
             raise ArgumentError(f"{name} takes {len(slots)} numbers, not {value!r}")
         else:
             for slot, part in zip(slots, value):
-                put(slot, part)
+                self._put(slot, part)
         self._note_zero(name, value)
 
     def _note_zero(self, name: str, value: Any) -> None:
         is_zero = _is_number_zero(value)
-        if name in _SWITCHED_OFF_BY_ZERO and is_zero != (name in self._zeros) and value is not self._items[name]:
-            self._zeros ^= {name}
+        if name in _SWITCHED_OFF_BY_ZERO and is_zero != (name in self._zeros):
+            self._zeros.symmetric_difference_update({name})
             self._changed(self)
+
+
+class LiveOptions(ParameterGroup):
+    """A group as its optimizer computes with it: `live["lr"]` is a 0-d tensor. It has the group's own attributes."""
+
+    def __init__(self, group: ParameterGroup) -> None:
+        self.__dict__ = group.__dict__
+
+    def __getitem__(self, name: str) -> Any:
+        return self._items[name]
 
 
 def _is_number_zero(value: Any) -> bool:
@@ -121,10 +166,15 @@ def put(slot: Tensor, value: Any) -> Tensor:
     if value is slot:
         return slot
     if isinstance(value, Tensor):
-        return slot.assign(value.detach())
+        return slot.assign(_as_float64(value))
     if isinstance(value, bool) or not isinstance(value, (Real, np.ndarray)):
         raise DTypeError(f"an option that is a number was set to {value!r}")
     return slot.assign(np.asarray(value, slot.dtype))
+
+
+def _as_float64(value: Tensor) -> Tensor:
+    """The value of a tensor, without its derivative; of what stands for a float, all of its digits."""
+    return Tensor(value.weak.at(np.dtype(np.float64))) if value.weak is not None else value.detach()
 
 
 def shown(value: Any) -> str:

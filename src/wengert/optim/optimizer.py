@@ -112,6 +112,11 @@ class Optimizer:
 
     def _group_changed(self, group: ParameterGroup) -> None:
         """Make the state that the group's options ask for and that is not there yet."""
+        if group.get("differentiable"):
+            raise GradientError(
+                f"{type(self).__name__}(differentiable=True): a step assigns values without a history. To "
+                "differentiate through steps, write new values: w = w - lr * wg.grad(loss)(w)"
+            )
         for parameter in group["params"]:
             state = self.state[parameter]
             made = {name: t for name, t in self.initial(parameter, group).items() if name not in state}
@@ -190,13 +195,14 @@ class Optimizer:
             return
         counts.set_apart(absent)
         shared: dict[Any, SimpleNamespace] = {}
+        live = group.live()
         for parameter in group["params"]:
             if parameter in gradients:
                 dtype = working_dtype(parameter)
                 key = (parameter if parameter in counts.apart else None, dtype)
                 if key not in shared:
-                    shared[key] = self._scalars_in(dtype, group, (counts.of(parameter) + 1).astype(wg.float64))
-                self._step_one(parameter, gradients[parameter], group, shared[key], skip)
+                    shared[key] = self._scalars_in(dtype, live, (counts.of(parameter) + 1).astype(wg.float64))
+                self._step_one(parameter, gradients[parameter], live, shared[key], skip)
         counts.advance(absent, skip)
 
     def _scalars_in(self, dtype: Any, group: ParameterGroup, step: Tensor) -> SimpleNamespace:
@@ -225,7 +231,10 @@ class Optimizer:
                 held = {"step": counts.of(p), **self.state[p]}
                 state[place[p]] = {name: tensor.detach() for name, tensor in held.items()}
         groups = [
-            {name: [place[p] for p in value] if name == "params" else _snapshot(value) for name, value in group.items()}
+            {
+                name: [place[p] for p in value] if name == "params" else _snapshot(value)
+                for name, value in group.live().items()
+            }
             for group in self.param_groups
         ]
         return {"state": state, "param_groups": groups}

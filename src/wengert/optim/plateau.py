@@ -58,6 +58,11 @@ class ReduceLROnPlateau(LRScheduler):
         reduced = [max(lr * self.factor, least) for lr, least in zip(self._current(), self.min_lrs)]
         return [new if lr - new > self.eps else lr for lr, new in zip(self._current(), reduced)]
 
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether epochs are not counted, since the rate was just lowered."""
+        return self.cooldown_counter > 0
+
     def step(self, metrics: Any) -> None:  # type: ignore[override]
         """Take note of the measure (a number, or a tensor, which is looked at) after an epoch."""
         measure = float(metrics)

@@ -121,6 +121,26 @@ class LambdaLR(LRScheduler):
         return self.get_lr()
 
 
+class MultiplicativeLR(LambdaLR):
+    """Times a function of the epoch (or of a list of functions, one a group), at each epoch.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=8.0)
+    >>> scheduler = wg.optim.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [4.0]
+    """
+
+    def get_lr(self) -> list[float]:
+        if self._is_initial:
+            return self._current()
+        return [lr * function(self.last_epoch) for lr, function in zip(self._current(), self.lr_lambdas)]
+
+    def _first_lrs(self) -> list[float]:
+        return list(self.base_lrs)
+
+
 class StepLR(LRScheduler):
     """Times `gamma` every `step_size` epochs.
 

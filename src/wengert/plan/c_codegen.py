@@ -27,7 +27,7 @@ from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Ste
 class CCodegen:
     """What generates C. It is one program's: it numbers the functions and the values in the arena."""
 
-    overwriting = False  # no kernel writes a part of its operand in place
+    overwriting = True  # what replaces elements of a value copies it first only where it lies elsewhere
 
     def __init__(self, target: Target = HOST_TARGET) -> None:
         self.target = target
@@ -60,6 +60,10 @@ class CCodegen:
     def inlines(self, node: Node) -> bool:
         """Whether a value is an expression in a loop."""
         return inlines(node)
+
+    def expands(self, node: Node) -> bool:
+        """None: a reference runs where the rest does."""
+        return False
 
     def reads(self, node: Node) -> Sequence[Node]:
         """What an op that is no loop reads from memory."""
@@ -111,7 +115,8 @@ class _StepWriter:
     def step(self, group: FusionGroup) -> Step:
         """The step of a group."""
         own = set(group.roots)
-        reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
+        leaves = [(read.leaf, storage(read.leaf)) for read in group.reads]
+        reads = list(dict.fromkeys(place for leaf, place in leaves if own.isdisjoint((leaf, place))))
         if not group.opaque:
             return self._loop_step(group, reads)
         if group.epilogue:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from wengert.compiler.memory import storage
 from wengert.compiler.rewrite import spend
@@ -38,45 +38,53 @@ from wengert.kernels.launch import (
 from wengert.kernels.matmul.cuda import epilogue
 from wengert.kernels.matmul.product import Tile, product
 from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
-from wengert.ops.linalg import MATMUL
+from wengert.ops.linalg import MATMUL, SOLVE
 from wengert.ops.op import PICK
+from wengert.plan.collectives import collective_step
+from wengert.plan.device_loops import body_planner, device_loop
 from wengert.plan.epilogues import ARGUMENT, BIAS, SLOPE, convolution_epilogues, matmul_epilogues
 from wengert.plan.groups import FusionGroup, Grouping
-from wengert.plan.libraries import ChoiceStore, Libraries, NoChoices, NoLibraries, Timer
-from wengert.plan.lowering import LoweringCache, inlines, loops, lowered, naming, picks
-from wengert.plan.plan import NOTHING, Choice, HostOp, How, LibraryEpilogue, Plan, Step, called, launched
-from wengert.plan.tuning import Tuned, tune
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from wengert.plan.libraries import (
+    ChoiceStore,
+    Collectives,
+    Libraries,
+    LibraryRecipe,
+    NoChoices,
+    NoCollectives,
+    NoLibraries,
+    Timer,
+    recipe_step,
+)
+from wengert.plan.lowering import LoweringCache, inlines, is_loop, loops, lowered, naming, needs_host, picks
+from wengert.plan.plan import NOTHING, HostOp, How, LibraryEpilogue, Plan, Step, called, launched
+from wengert.plan.shared_factors import shared_factors
+from wengert.plan.tuning import Candidate, Tuned, tune
 
 OWN = 4  # tiles of ours that are worth a try
 BESIDE = 2  # of them where a library does it too: each takes a second to compile
-
-
-class Candidate(NamedTuple):
-    """One way to carry out a group; `make` gives the step, or None where it turns out not to work."""
-
-    name: str
-    make: Callable[[], Step | None]
-    is_late: bool = False  # made when its turn comes to be timed: that takes long
 
 
 class Candidates:
     """The candidates for the groups of a program."""
 
     def __init__(self, codegen: CudaCodegen, plan: Plan) -> None:
-        self.codegen, self.grouping, self.donated = codegen, plan.grouping, plan.donated
+        self.codegen, self.plan, self.grouping, self.donated = codegen, plan, plan.grouping, plan.donated
         self.libraries, self.choices, self.properties = codegen.libraries, codegen.choices, codegen.properties
         self.picks, self.epilogues = picks(plan.graph), plan.epilogues
         self.cache = LoweringCache()
         self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
-        self._pair_attentions()
+        opaque = [group.roots[0] for group in self.grouping.groups if group.opaque]
+        self._pair_attentions([node for node in opaque if node.op in (ATTENTION, ATTENTION_BACKWARD)])
+        systems = [node for node in opaque if node.op is SOLVE]
+        self.factors = shared_factors(systems, self._is_factorised) if len(systems) > 1 else {}
 
-    def _pair_attentions(self) -> None:
+    def _is_factorised(self, node: Node) -> bool:
+        """Whether a library factorises a system's matrix, for want of a kernel of ours."""
+        return not has_work(node, self.properties) and bool(self.libraries.recipes(node))
+
+    def _pair_attentions(self, nodes: Sequence[Node]) -> None:
         """Have forwards keep what their backwards want, where libraries carry out both or our kernels do."""
-        nodes = [group.roots[0] for group in self.grouping.groups if group.opaque]
-        attentions = [node for node in nodes if node.op in (ATTENTION, ATTENTION_BACKWARD)]
+        attentions = [node for node in nodes if attention_form.attention(node) is not None]
         for forward, backward in attention_form.pairs(attentions) if attentions else ():
             ways = {self._by_library(node, forward) for node in (forward, backward)}
             if len(ways) == 1 and has_work(forward) and has_work(backward):
@@ -91,13 +99,9 @@ class Candidates:
 
     def step(self, group: FusionGroup) -> Step:
         """The step of a group: by the candidate that won when they were timed, or else the first that works."""
-        key = self.key(group) if self.choices else None
-        choice = self.choices.get(key) if key is not None else None
-        if (
-            key is not None
-            and choice is not None
-            and spend(group.roots[0], lambda: f"{choice.winner} carries out {key}")
-        ):
+        key = (self.key(group) if self.choices else None) or ""
+        choice = self.choices.get(key) if key else None
+        if choice is not None and spend(group.roots[0], lambda: f"{choice.winner} carries out {key}"):
             step = next((candidate.make() for candidate in self.of(group) if candidate.name == choice.winner), None)
             if step is not None:
                 return replace(step, choice=choice)
@@ -127,7 +131,14 @@ class Candidates:
         if node.op is PICK and not self.codegen.is_hosted(node.sources[0]):
             return iter([Candidate("pick", partial(self._pick, node))])
         if self.codegen.is_hosted(node):
+            self.libraries.say_missing(node)
             return iter([Candidate("host", partial(Step, (HostOp(node),), reads, [node]))])
+        if node.op.kind == "function" and is_loop(node):
+            return iter([Candidate("a graph of its bodies", partial(self._loop, node, reads))])
+        if node.op.collective:
+            call = self.codegen.collectives.call(node)
+            assert call is not None
+            return iter([Candidate(call.name, partial(collective_step, call, node, reads, self.picks.get(node, {})))])
         return self._opaque(node, reads)
 
     # --- one way --------------------------------------------------------------------------------------------------
@@ -146,6 +157,11 @@ class Candidates:
         names = {"from": first, "to": node}
         return launched(copy("from", "to", node, self.properties), names, [first], [node])
 
+    def _loop(self, node: Node, reads: list[Node]) -> Step:
+        """A loop or branch whose bodies are plans."""
+        results, named = self.picks.get(node, {}), naming({}, self.donated)
+        return device_loop(node, reads, results, named, body_planner(self.plan, self.codegen.inside))
+
     # --- several ways ---------------------------------------------------------------------------------------------
 
     def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
@@ -158,13 +174,15 @@ class Candidates:
         by_library = bool(kept) and self._by_library(node, keeper)
         vendors = self.libraries.candidates(node, keeper) if results and (by_library or not kept) else ()
         theirs = [Candidate(vendor.name, partial(self._called, vendor, node, reads, results)) for vendor in vendors]
+        for recipe in self.libraries.recipes(node):
+            theirs.append(Candidate(recipe.name, partial(self._by_recipe, recipe, node, reads)))
         ours = self._by_tiles(node, reads, BESIDE if vendors else OWN) if not by_library else ()
         ours_first = outdoes_libraries(node, self.properties)
         return chain(ours, theirs) if ours_first else chain(theirs, ours)
 
     def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:
         """An op by our kernels, if they can do it."""
-        for tile in tiles_of(node, self.properties)[:most] if has_work(node) else ():
+        for tile in tiles_of(node, self.properties)[:most] if has_work(node, self.properties) else ():
             yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
     def _results(self, node: Node) -> list[Node]:
@@ -177,10 +195,15 @@ class Candidates:
     def _called(self, vendor: Any, node: Node, reads: list[Node], results: list[Node]) -> Step | None:
         if not vendor.works:
             return None
-        kept = self.kept.get(node, ())
-        values = [storage(x) for x in (*self.libraries.operands(node), *results, *kept)]
+        values = [storage(x) for x in (*self.libraries.operands(node), *results, *self.kept.get(node, ()))]
         names = {f"value{i}": value for i, value in enumerate(values)}
         return called(vendor, tuple(names), names, *self._with_kept(node, reads, results))
+
+    def _by_recipe(self, recipe: LibraryRecipe, node: Node, reads: list[Node]) -> Step:
+        """An op by several calls of a library."""
+        names = dict[str, Node]()
+        picked, factors = self.picks.get(node, {}), self.factors.get(node)
+        return recipe_step(recipe, node, reads, naming(names, self.donated), names, picked, factors)
 
     def _with_kept(self, node: Node, reads: list[Node], writes: list[Node]) -> tuple[list[Node], list[Node]]:
         """What a step reads and writes: backward finds, too, what forward leaves."""
@@ -222,11 +245,8 @@ class Candidates:
         if epilogue is None:
             return
         for vendor in self.libraries.candidates(node, epilogue=epilogue.how):
-            yield Candidate(
-                vendor.name,
-                partial(self._with_epilogue, group, reads, epilogue, vendor),
-                node.op in CONVOLUTIONS,
-            )
+            make = partial(self._finished, group, reads, epilogue, vendor)
+            yield Candidate(vendor.name, make, node.op in CONVOLUTIONS)
         for vendor in self.libraries.candidates(node, epilogue=(BIAS,)) if epilogue.kept and epilogue.operands else ():
             yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, epilogue, vendor))
 
@@ -239,15 +259,9 @@ class Candidates:
         """Whether our kernel for a product or convolution does what follows with its sums."""
         return node.op not in CONVOLUTIONS or absorbs(node, self.properties)
 
-    def _with_epilogue(
-        self, group: FusionGroup, reads: list[Node], epilogue: LibraryEpilogue, vendor: Any
-    ) -> Step | None:
-        values = (
-            *self.libraries.operands(group.roots[0]),
-            *epilogue.operands,
-            *epilogue.kept,
-            epilogue.result,
-        )
+    def _finished(self, group: FusionGroup, reads: list[Node], epilogue: LibraryEpilogue, vendor: Any) -> Step | None:
+        operands = self.libraries.operands(group.roots[0])
+        values = (*operands, *epilogue.operands, *epilogue.kept, epilogue.result)
         names = {f"value{i}": storage(value) for i, value in enumerate(values)}
         return called(vendor, tuple(names), names, reads, list(group.stored)) if vendor.works else None
 
@@ -288,10 +302,6 @@ class Candidates:
         return called(vendor, operands, names, reads, list(group.stored), in_turn(works))
 
 
-def _spends(group: FusionGroup, choice: Choice, key: str) -> bool:
-    return spend(group.roots[0], lambda: f"{choice.winner} carries out {key}")
-
-
 def _named(tile: Tile | None) -> str:
     return f"ours, {tile}" if tile is not None else "ours"
 
@@ -311,6 +321,7 @@ class CudaCodegen:
         choices: ChoiceStore,
         timer: Timer | None = None,
         tuning: float = 0.0,
+        collectives: Collectives | None = None,
     ) -> None:
         assert target.properties is not None
         if target.invariant:  # a library's kernel and what was fastest depend on every size
@@ -318,14 +329,24 @@ class CudaCodegen:
         self.target, self.libraries, self.choices = target, libraries, choices
         self.properties: DeviceProperties = target.properties
         self.timer, self.tuning = timer, tuning  # seconds for timing candidates
+        self.collectives = collectives if collectives is not None and target.overlaps else NoCollectives()
         self.inlines: Callable[[Node], bool] = cache(inlines)
         self.is_hosted: Callable[[Node], bool] = cache(self._is_hosted)
+        self.expands = self.is_hosted  # into other ops, where nothing carries it out as it is
         self.reads: Callable[[Node], Sequence[Node]] = cache(self._reads)
+
+    def inside(self, target: Target) -> CudaCodegen:
+        """What generates the code of a loop's body."""
+        return CudaCodegen(target, self.libraries, self.choices)
 
     def _is_hosted(self, node: Node) -> bool:
         """Whether an op is computed on the host: there are no kernels for it, and no library does it."""
-        if has_work(node):
+        if has_work(node, self.properties) or self.libraries.recipes(node):
             return False
+        if node.op.kind == "function" and is_loop(node):
+            return False
+        if node.op.collective:
+            return self.collectives.call(node) is None
         return not any(candidate.works for candidate in self.libraries.candidates(node))
 
     def _reads(self, node: Node) -> Sequence[Node]:
@@ -365,7 +386,7 @@ class CudaCodegen:
         """
         opaque = [(k, group.roots[0]) for k, group in enumerate(grouping.groups) if group.opaque]
         made = [(k, node.sources[0] if node.op is PICK else node) for k, node in opaque]
-        return [k for k, node in made if self.is_hosted(node) and not node.op.collective]
+        return [k for k, node in made if needs_host(node, self) and not node.op.collective]
 
     def tune(self, plan: Plan) -> Tuned | None:
         """Time candidates for up to so many seconds."""

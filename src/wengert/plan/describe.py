@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from wengert.core.code import describe
 from wengert.core.graph import Node, describe_type
 from wengert.kernels.launch import Launch
+from wengert.plan.actions import DeviceLoop
 from wengert.plan.groups import FusionGroup
 from wengert.plan.plan import ARENA, Body, CCode, HostOp, LibraryCall, Part, Plan, Start, Step
 
@@ -62,10 +63,14 @@ def loop(step: Step, indent: str = "") -> list[str]:
     node = step.host_op
     if node is not None:
         return [f"{indent}{_how(node)}: by its reference, since {step.reason}{_at(node)}"] if step.reason else []
-    if step.code is None or not step.code.loop or step.first_result is None:
+    if step.loop is not None:
+        by_host = f"step by step from the host, since {step.loop.hosted}" if step.loop.hosted else ""
+        lines = [f"{indent}{_how(step.loop.node)}: {by_host or step.loop.why}{_at(step.loop.node)}"]
+    elif step.code is not None and step.code.loop and step.first_result is not None:
+        node = step.first_result.sources[0]
+        lines = [f"{indent}{_how(node)}: {step.code.loop}{_at(node)}"]
+    else:
         return []
-    node = step.first_result.sources[0]
-    lines = [f"{indent}{_how(node)}: {step.code.loop}{_at(node)}"]
     for part in step.parts:
         if isinstance(part, Body):
             lines.append(f"{indent}    {part.name}: {_computed(part.plan)}")
@@ -106,6 +111,8 @@ def _part(part: Part) -> str:
         return f"a loop or branch in C ({part.loop})"
     if isinstance(part, CCode):
         return "loops in C" if part.function is not None else "a call in C"
+    if isinstance(part, DeviceLoop):
+        return f"{part.node.op.name} ({part.hosted or part.why})"
     if isinstance(part, HostOp):
         return f"{part.node.op.name} by its reference"
     if isinstance(part, Body):

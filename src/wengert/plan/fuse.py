@@ -5,25 +5,29 @@ are computed where they are read (*inlined*). What must exist in memory, or is t
 *root* (`materialize`) and belongs to a group (`groups`).
 
 Two groups merge when their spaces agree, when each reads the other only where its own loops are, and when no path leads
-out of the pair and back in. What may merge (`may_merge`) and what is worth merging (`worth_merging`) are two questions;
-a refusal has a reason that `explain` can print.
+out of the pair and back in. What may merge (`may_merge`) and what is worth merging (`plan/worth`) are two questions; a
+refusal has a reason that `explain` can print.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from wengert.compiler.memory import compared_with_extremes, storage, stored_values
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.loops import IndexMap, broadcast_place, everywhere, loops_of, moved_place
-from wengert.ops.core import RECOMPUTE_BARRIER
 from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import reduced, reduced_axes, reduces_in_loops
 from wengert.plan.groups import FusionGroup, Grouping, Needs, Read, common_space, fits, root_place
+from wengert.plan.outputs import spoils_update
 from wengert.plan.plan import Plan
+
+MOST_ROOTS = 64  # of a kernel
+
+NOTHING: Mapping[Node, Node] = {}
 
 
 class _Fusion:
@@ -37,8 +41,9 @@ class _Fusion:
         absorbs: Callable[[Node], bool],
         launches: bool,
         large: float | None,
+        updates: Mapping[Node, Node],
     ) -> None:
-        self.graph = graph
+        self.graph, self.updates = graph, updates
         self.launches = launches
         self.absorbs = absorbs
         self.inlined = {node for node in graph.nodes if inlines(node)}
@@ -144,6 +149,9 @@ class _Fusion:
             return False
         own = root_place(leaf, space, axes)
         return own is not None and read.place.indices is not None and own.indices == read.place.indices
+
+    def _spoils_update(self, first: FusionGroup, second: FusionGroup) -> str | None:
+        return spoils_update(first, second, self.updates, self._reads_in) if self.updates else None
 
     def _way_around(self, first: FusionGroup, second: FusionGroup) -> bool:
         """Whether a third group needs one of the two and is needed by the other."""
@@ -256,7 +264,7 @@ class _Fusion:
 
     def _merges(self, first: FusionGroup, second: FusionGroup) -> bool:
         reason = self.may_merge(first, second) or worth_merging(first, second, self.awaited)
-        reason = reason or self._belongs_to_product(first, second)
+        reason = reason or self._belongs_to_product(first, second) or self._spoils_update(first, second)
         if reason is not None and not (first.opaque or second.opaque):
             self.refusals[f"{first} and {second}: {reason}"] = None
         return reason is None and _spends(first, second)
@@ -268,18 +276,18 @@ class _Fusion:
             if group.opaque:
                 continue
             space = (group.space, group.axes)
-            around = {peer: None for leaf in _large(group) for peer in peers.get((*space, leaf), ())}
+            around = {peer: None for leaf in group.large_reads() for peer in peers.get((*space, leaf), ())}
             partner = next((peer for peer in around if self._is_apart(peer, group)), None)
             if partner is not None and _spends(partner, group):
-                for leaf in _large(partner):
+                for leaf in partner.large_reads():
                     del peers[(*space, leaf)][partner]
                 self.merge(partner, group)
-            for leaf in _large(group):
+            for leaf in group.large_reads():
                 peers.setdefault((*space, leaf), {})[group] = None
 
     def _merge_copies(self) -> None:
         """An elementwise group that computes something again becomes part of later loops that read all it needs."""
-        for group in [group for group in self.groups.values() if _is_copy(group)]:
+        for group in [group for group in self.groups.values() if group.is_copy]:
             partner = next((peer for peer in self.groups.values() if self._takes_along(peer, group)), None)
             if partner is not None and _spends(group, partner):
                 self.merge(group, partner)
@@ -288,14 +296,14 @@ class _Fusion:
         """Whether a later group reads all that is large for another, and may be one with it."""
         if peer.number <= group.number or peer.opaque or peer.space != group.space:
             return False
-        needed = {storage(leaf) for leaf in _large_beside(group)}
-        read = {storage(leaf) for leaf in _large_beside(peer)}
+        needed = {storage(leaf) for leaf in group.wide_reads()}
+        read = {storage(leaf) for leaf in peer.wide_reads()}
         return needed <= read & self.home.keys() and self._is_apart(peer, group)
 
     def _is_apart(self, peer: FusionGroup, group: FusionGroup) -> bool:
         """Whether two groups of which neither needs the other may be one."""
         needed = self.needs(group.number, peer.number) or self.needs(peer.number, group.number)
-        return not needed and self.may_merge(peer, group) is None
+        return not needed and (self.may_merge(peer, group) or self._spoils_update(peer, group)) is None
 
     def ordered(self) -> list[FusionGroup]:
         """The groups, each after those it needs, in the order of the user's program where that leaves a choice."""
@@ -320,35 +328,16 @@ class _Fusion:
         """A root is stored if it is an output or another group reads it; a product also for an epilogue to read."""
         needed = {storage(node) for node in self.graph.outputs}
         for group in self.groups.values():
-            for read in group.reads:
-                leaf = read.leaf if read.leaf in self.home else storage(read.leaf)
-                if self.home.get(leaf) is not group:
-                    needed.add(leaf)
+            needed.update(leaf for leaf in self._leaves(group) if self.home.get(leaf) is not group)
         for group in self.groups.values():
             inside = set(group.roots[:1] if group.epilogue and not self.launches else [])
             if group.final_reduction is not None:  # and totals the rows
-                inside.update(read.leaf for read in group.final_reduction.reads)
+                inside.update(self._leaves(group.final_reduction))
             group.stored = [root for root in group.roots if root in needed or root in inside]
 
-
-def _spends(first: FusionGroup, second: FusionGroup) -> bool:
-    return spend(first.roots[0], lambda: f"{first} and {second} are one kernel")
-
-
-def _large(group: FusionGroup) -> list[Node]:
-    """The values of more than one element that a group reads."""
-    return list(dict.fromkeys(read.leaf for read in group.reads if read.leaf.size > 1))
-
-
-def _large_beside(group: FusionGroup) -> list[Node]:
-    """Of what a group reads, that which is about as large as what it works on."""
-    return [leaf for leaf in _large(group) if leaf.size * 4 > math.prod(group.space)]
-
-
-def _is_copy(group: FusionGroup) -> bool:
-    """Whether a group is elementwise and computes something again."""
-    large = [] if group.opaque or group.axes else _large_beside(group)
-    return bool(large) and all(leaf.op is RECOMPUTE_BARRIER for leaf in large)
+    def _leaves(self, group: FusionGroup) -> list[Node]:
+        """The roots, or values from elsewhere, that a group reads: where it reads one again, the one itself."""
+        return [read.leaf if read.leaf in self.home else storage(read.leaf) for read in group.reads]
 
 
 def worth_merging(first: FusionGroup, second: FusionGroup, awaited: Container[Node] = ()) -> str | None:
@@ -356,11 +345,15 @@ def worth_merging(first: FusionGroup, second: FusionGroup, awaited: Container[No
 
     A number a row that an opaque op reads comes before the rows: what that op makes may be needed for them.
     """
-    if len(first.roots) + len(second.roots) > 64:
+    if len(first.roots) + len(second.roots) > MOST_ROOTS:
         return "the kernel would grow too large to compile well"
     if not first.reduces and first.space != second.space and any(root in awaited for root in first.roots):
         return "an opaque op waits for a number a row"
     return None
+
+
+def _spends(first: FusionGroup, second: FusionGroup) -> bool:
+    return spend(first.roots[0], lambda: f"{first} and {second} are one kernel")
 
 
 def grouped(
@@ -370,15 +363,17 @@ def grouped(
     absorbs: Callable[[Node], bool] = lambda node: False,
     launches: bool = False,
     large: float | None = None,
+    updates: Mapping[Node, Node] = NOTHING,
 ) -> Grouping:
     """The groups of a graph.
 
     `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
     in an elementwise epilogue. `launches` says that every kernel is launched on a device: then an epilogue takes the
     result from registers, and totals of rows are kernels of their own, which nothing else waits for. `large` is the
-    number of elements from which a value may be stored for what is read to compute it.
+    number of elements from which a value may be stored for what is read to compute it. `updates` are the inputs that
+    outputs may be written over, by where the output is stored.
     """
-    fusion = _Fusion(graph, inlines, operands, absorbs, launches, large)
+    fusion = _Fusion(graph, inlines, operands, absorbs, launches, large, updates)
     fusion.run()
     fusion.settle_stores()
     return Grouping(fusion.ordered(), fusion.roots, fusion.inlined - fusion.roots, list(fusion.refusals))
@@ -395,4 +390,6 @@ def fuse(plan: Plan) -> Plan:
         return node in epilogues or codegen.absorbs(node)
 
     large = math.inf if plan.target.invariant else None  # where a batch is cut into kernels is no matter of its size
-    return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, plan.target.launches, large))
+    updates = {storage(plan.graph.outputs[k]): plan.graph.inputs[i] for i, k in plan.pairs}
+    launches = plan.target.launches
+    return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, launches, large, updates))

@@ -15,6 +15,7 @@ that is to be written over its old value waits for all that read that, and for w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -28,6 +29,7 @@ from wengert.compiler.rewrite import spend
 from wengert.core.graph import Graph, Node, Shape
 from wengert.kernels.ir.index import ZERO, variable
 from wengert.kernels.ir.loops import IndexMap, everywhere, loops_of
+from wengert.ops.core import RECOMPUTE_BARRIER
 from wengert.ops.reduce import reduced, reduced_axes
 
 if TYPE_CHECKING:
@@ -64,6 +66,20 @@ class FusionGroup:
     def is_total(self) -> bool:
         """Whether it makes single numbers, from everything it works on."""
         return not self.opaque and len(self.axes) == len(self.space)
+
+    def large_reads(self) -> list[Node]:
+        """The values of more than one element that it reads."""
+        return list(dict.fromkeys(read.leaf for read in self.reads if read.leaf.size > 1))
+
+    def wide_reads(self) -> list[Node]:
+        """Of what it reads, that which is about as large as what it works on."""
+        return [leaf for leaf in self.large_reads() if leaf.size * 4 > math.prod(self.space)]
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is elementwise and computes something again."""
+        found = [] if self.opaque or self.axes else self.wide_reads()
+        return bool(found) and all(leaf.op is RECOMPUTE_BARRIER for leaf in found)
 
     def parts(self) -> list[FusionGroup]:
         """The group as loops that follow each other: its rows, and the totals of these."""

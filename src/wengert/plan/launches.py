@@ -11,28 +11,23 @@ kernel of 130 us. A program's only kernel, if it is long, is launched by itself:
 
 Parallel regions on the CPU: loops that follow each other and do not depend on each other wake the threads once; large
 loops are shared among them, and each small one is left to a single thread while the others go on.
-
-Collectives become two steps, where a thread carries them out: `Start` when the operands are there, and `Wait` before
-the first step that reads the result. Both are in the order of the plan on every rank, which follows from the graph.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from itertools import count, islice
 
-from wengert.compiler.memory import storage
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.c import Function
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import DeviceProperties, LaunchList
-from wengert.ops.op import PICK
-from wengert.plan.groups import FusionGroup
-from wengert.plan.plan import NOTHING, Plan, Start, Step, Wait, launched
+from wengert.plan.collectives import hoisted
+from wengert.plan.plan import NOTHING, Plan, Step, launched
 
 Writer = Callable[[Sequence[LoopKernel], DeviceProperties], LaunchList]
 
@@ -240,96 +235,6 @@ def region_text(region: Sequence[Step]) -> str:
 # --- collectives ----------------------------------------------------------------------------------------------------
 
 
-Placed = tuple[Step, FusionGroup]
-
-
-@dataclass
-class _Flight:
-    """A collective that was started and not waited for, and the steps that take its results apart."""
-
-    wait: Placed
-    picks: list[Placed] = field(default_factory=list)
-
-    @property
-    def results(self) -> set[Node]:
-        return {node for step, _ in (self.wait, *self.picks) for node in step.writes}
-
-
 def hoist(plan: Plan) -> Plan:
     """The plan with collectives started early and waited for late, where something else can run meanwhile."""
-    if not plan.target.overlaps or not any(_collective(step) is not None for step in plan.steps):
-        return plan
-    order = _Hoisted(plan)
-    for placed in zip(plan.steps, plan.grouping.groups):
-        order.add(placed)
-    order.land_all()
-    return replace(
-        plan,
-        steps=tuple(step for step, _ in order.placed),
-        step_groups=tuple(group for _, group in order.placed),
-    )
-
-
-def _collective(step: Step) -> Node | None:
-    node = step.host_op
-    return node if node is not None and node.op.collective else None
-
-
-class _Hoisted:
-    """The steps as they are placed."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.placed: list[Placed] = []
-        self.flights: list[_Flight] = []
-        self.started = 0  # the place behind the last start: collectives keep their order
-
-    def add(self, placed: Placed) -> None:
-        """Place a step: a collective in two, what reads a collective's result behind its wait."""
-        step, group = placed
-        node = step.host_op
-        if node is not None and node.op is PICK:
-            for flight in self.flights:
-                if node.sources[0] in flight.results:
-                    flight.picks.append(placed)
-                    return
-        self._land_for(step)
-        number = len(self.flights) + len(self.placed)
-        if node is not None and node.op.collective and spend(node, lambda: f"{node.op.name} goes on meanwhile"):
-            token = f"{node.op.name} {node.attrs.get('number', number)}"
-            start = replace(step, parts=(Start(token, node),))
-            at = max(self.started, self._behind_operands(step))
-            at = at if self.plan.donated.keys().isdisjoint(step.writes) else len(self.placed)
-            self.placed.insert(at, (start, group))
-            self.started = at + 1
-            self.flights.append(_Flight((replace(step, parts=(Wait(token, node),)), group)))
-        else:
-            self.placed.append(placed)
-
-    def _behind_operands(self, step: Step) -> int:
-        """The place behind the last step that writes what a step reads."""
-        reads = set(step.reads)
-        for place in range(len(self.placed), 0, -1):
-            if not reads.isdisjoint(self.placed[place - 1][0].writes):
-                return place
-        return 0
-
-    def _land_for(self, step: Step) -> None:
-        """Wait for what a step reads, and where it writes over inputs for all that reads inputs."""
-        reads = {*step.reads, *map(storage, step.reads)}
-        overwrites = not self.plan.donated.keys().isdisjoint(step.writes)
-        for flight in list(self.flights):
-            if not reads.isdisjoint(flight.results) or (overwrites and self._reads_inputs(flight)):
-                self._land(flight)
-
-    def _reads_inputs(self, flight: _Flight) -> bool:
-        return any(node in self.plan.buffers.slots for node in flight.wait[0].reads)
-
-    def _land(self, flight: _Flight) -> None:
-        self.flights.remove(flight)
-        self.placed += [flight.wait, *flight.picks]
-
-    def land_all(self) -> None:
-        """Wait for all that is left."""
-        for flight in list(self.flights):
-            self._land(flight)
+    return hoisted(plan) if plan.target.overlaps else plan

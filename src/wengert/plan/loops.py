@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from wengert.autodiff.cond import COND, WHILE
 from wengert.autodiff.scan import SCAN
+from wengert.compiler.loop_lanes import ends_by_itself
 from wengert.compiler.memory import ALIGNMENT, storage
 from wengert.core.code import source_line
 from wengert.core.graph import Graph, Node
@@ -46,6 +47,8 @@ def write_loop(node: Node, results: Sequence[bool], plan: MakePlan, codegen: CCo
     """
     if node.op not in _WRITERS:
         return f"{node.op.name} runs a function of the user's own"
+    if ends_by_itself(node):
+        return "it is over lanes that end by themselves"
     writer = _WRITERS[node.op](node, results, plan, codegen)
     reason = next(filter(None, (why_not(body.plan) for body in writer.bodies)), None)
     return reason if reason is not None else writer.written()

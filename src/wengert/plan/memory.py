@@ -17,7 +17,8 @@ from wengert.compiler.memory import Life, best_fit, live, lives
 from wengert.compiler.rewrite import spend
 from wengert.core.graph import Node
 from wengert.kernels.launch import DeviceProperties
-from wengert.plan.plan import Arena, Plan, Step
+from wengert.plan.collectives import starts_collective
+from wengert.plan.plan import Arena, Plan, Step, Wait
 
 APART = 64 << 20  # bytes: up to here every value on a GPU has a place of its own: no step waits for another's memory
 PRIVATE = 1 << 20  # bytes of a workspace with a place of its own: partial sums, which take more, share theirs
@@ -218,9 +219,13 @@ def _overlapping(known: dict[MemoryRange, _Touched], place: MemoryRange) -> list
 
 
 def waits_of(
-    steps: Iterable[tuple[Iterable[MemoryRange], Iterable[MemoryRange]]], filling: Container[int] = ()
+    steps: Iterable[tuple[Iterable[MemoryRange], Iterable[MemoryRange]]],
+    filling: Container[int] = (),
+    collectives: Container[int] = (),
 ) -> list[list[int]]:
     """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
+
+    Each of these waits for the one before it, and so does each of the `collectives`, which go on beside all others.
 
     >>> a, b, c, d = (MemoryRange(i, 0, 4) for i in range(4))
     >>> waits_of([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
@@ -229,7 +234,7 @@ def waits_of(
     [[], [], [0]]
     """
     memories = _Memories()
-    last_filling: int | None = None
+    last: dict[str, int] = {}  # of those that wait for each other
     ancestors: list[int] = []  # as bits
     found = []
     for step, (reads, writes) in enumerate(steps):
@@ -238,9 +243,10 @@ def waits_of(
             before |= memories.read(place, step)
         for place in writes:
             before |= memories.write(place, step)
-        if step in filling:
-            before.update(() if last_filling is None else (last_filling,))
-            last_filling = step
+        chain = "collectives" if step in collectives else "filling" if step in filling else ""
+        if chain:
+            before.update([last[chain]] if chain in last else [])
+            last[chain] = step
         before.discard(step)
         bits, direct = 0, []
         for other in sorted(before, reverse=True):
@@ -264,15 +270,20 @@ def waits(plan: Plan) -> Plan:
     if not spend(None, lambda: "steps that need nothing of each other run side by side"):
         return replace(plan, waits=tuple((k - 1,) if k else () for k in range(len(plan.steps))))
     filling = {k for k, step in enumerate(plan.steps) if step.moved_bytes >= FILLING * plan.target.properties.sms}
-    return replace(plan, waits=tuple(map(tuple, waits_of(touched(plan), filling))))
+    collectives = {k for k, step in enumerate(plan.steps) if plan.target.overlaps and starts_collective(step)}
+    return replace(plan, waits=tuple(map(tuple, waits_of(touched(plan), filling, collectives))))
 
 
 def touched(plan: Plan) -> Iterator[tuple[list[MemoryRange], list[MemoryRange]]]:
-    """The places that each step reads and writes; temporaries are written."""
+    """The places that each step reads and writes; temporaries are written.
+
+    A step that waits for a collective touches nothing by itself: on a GPU who reads the result waits for the call.
+    """
     for number, step in enumerate(plan.steps):
-        temporaries = [] if step.does_nothing else [(number, name) for name in step.workspace]
-        reads = [] if step.does_nothing else step.reads
-        writes = [] if step.does_nothing else step.writes
+        idle = step.does_nothing or (plan.target.launches and isinstance(step.flight, Wait))
+        temporaries = [] if idle else [(number, name) for name in step.workspace]
+        reads = [] if idle else step.reads
+        writes = [] if idle else step.writes
         yield _places(plan, reads), _places(plan, [*writes, *temporaries])
 
 

@@ -8,7 +8,7 @@ was). An op that changes some elements of its first operand, such as a row of a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,10 @@ from wengert.compiler.memory import storage
 from wengert.compiler.rewrite import spend
 from wengert.core.devices import HOST
 from wengert.core.dtypes import INTEGER
-from wengert.core.graph import Graph, Node, recorded_as
+from wengert.core.graph import Graph, Node, Shape, recorded_as
 from wengert.ops import elementwise as e
 from wengert.ops.core import CAST
-from wengert.plan.groups import FusionGroup, Grouping, root_place
+from wengert.plan.groups import FusionGroup, Grouping, Read, common_space, root_place
 from wengert.plan.plan import Buffers, HostOutputs, Plan
 
 
@@ -152,6 +152,30 @@ def _reads_own(group: FusionGroup, source: Node, result: Node) -> bool:
     own = root_place(result, group.space, group.axes)
     places: Collection[object] = [read.place for read in group.reads if storage(read.leaf) is source]
     return all(place == own for place in places)
+
+
+def spoils_update(
+    first: FusionGroup,
+    second: FusionGroup,
+    updates: Mapping[Node, Node],
+    reads_in: Callable[[FusionGroup, Shape, tuple[int, ...]], Sequence[Read]],
+) -> str | None:
+    """Why two groups as one kernel could not write an output over its input, as one of them can; None if it could.
+
+    A bias is read at every row where its gradient is summed over these: in one kernel a block might write it before
+    another has read it, so the update would need another place at every call. Apart, it is a small kernel of its own.
+    `updates` are inputs by the outputs that take their place, `reads_in` gives what a group reads in a space.
+    """
+    space, axes = common_space(first, second)
+    if space is None:
+        return None
+    for group, other in ((first, second), (second, first)):
+        updated = {updates[root]: root for root in group.roots if root in updates}
+        for read in reads_in(other, space, axes) if updated else ():
+            root = updated.get(storage(read.leaf))
+            if root is not None and read.place != root_place(root, space, axes):
+                return f"{other.roots[0].op.name} reads elsewhere what {root.op.name} is written over"
+    return None
 
 
 # --- the stage ------------------------------------------------------------------------------------------------------

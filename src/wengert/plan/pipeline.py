@@ -22,9 +22,9 @@ from wengert.plan.epilogues import library_epilogues
 from wengert.plan.fuse import fuse
 from wengert.plan.groups import schedule
 from wengert.plan.launches import dependent_launch, hoist, horizontal_fusion, parallel_regions
+from wengert.plan.lowering import attention_partials, column_partials, expand
 from wengert.plan.memory import arena, in_place, liveness, waits
 from wengert.plan.outputs import donate, host_outputs
-from wengert.plan.partials import attention_partials, column_partials
 from wengert.plan.plan import MakeCodegen, Plan
 from wengert.plan.verify import verify
 
@@ -46,7 +46,7 @@ def select(plan: Plan) -> Plan:
 Stage = Callable[[Plan], Plan]
 
 STAGES: tuple[Stage, ...] = (
-    *(host_outputs, library_epilogues, fuse, schedule, donate, tune, select),
+    *(expand, host_outputs, library_epilogues, fuse, schedule, donate, tune, select),
     *(column_partials, attention_partials, horizontal_fusion, dependent_launch, hoist, parallel_regions),
     *(liveness, in_place, arena, waits),
 )
@@ -107,12 +107,19 @@ def planned(
         return Plan(graph, target, codegen(target), tuple(pairs), frozenset(off), check, reports=tuple(reports))
 
     try:
-        plan = _through(begin(), off)
+        plan = _uncontracted(_through(begin(), off))
         return verify(plan, "the stages") if check else plan
     except Exception:
         if check:
             _through(begin(), off, after_each=True)
         raise
+
+
+def _uncontracted(plan: Plan) -> Plan:
+    """The plan, under `config.invariant` with kernels in which no multiplication and addition become one but where the
+    text says so: which ones would depends on what else is in a kernel.
+    """
+    return replace(plan, steps=tuple([step.exact() for step in plan.steps])) if plan.target.invariant else plan
 
 
 def _through(plan: Plan, off: Collection[str], after_each: bool = False) -> Plan:

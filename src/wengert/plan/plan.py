@@ -12,7 +12,7 @@ collective). Code generators, C for the CPU and CUDA C++ for a GPU, answer the s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wengert.compiler.memory import Life
@@ -20,11 +20,13 @@ from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.loops import LoopKernel
 from wengert.kernels.launch import Launch, LaunchList
+from wengert.plan.actions import DeviceLoop
 from wengert.plan.groups import FusionGroup, Grouping
 
 if TYPE_CHECKING:
     from wengert.kernels.c import Function, FunctionCall
     from wengert.kernels.c_ops import CFunction
+    from wengert.plan.libraries import Choice
 
 
 class LibraryCandidate(Protocol):
@@ -47,30 +49,13 @@ class LibraryCandidate(Protocol):
         ...
 
 
-class Choice(NamedTuple):
-    """Who won, the time it took, and that of the candidate that would be taken untimed; of so many that were timed."""
-
-    winner: str
-    seconds: float
-    first: str
-    first_seconds: float
-    tried: int
-
-    def __str__(self) -> str:
-        if not self.tried:
-            return "as it was chosen before"
-        if self.winner == self.first:
-            return f"fastest of {self.tried}, {self.seconds * 1e6:.1f} us"
-        gain = self.first_seconds / self.seconds
-        return f"fastest of {self.tried}, {self.seconds * 1e6:.1f} us, {gain:.2f} times as fast as {self.first}"
-
-
 @dataclass(frozen=True)
 class LibraryCall:
     """A call of a library, on buffers by name; temporaries lie in the step's workspace "workspace"."""
 
     candidate: LibraryCandidate
     operands: tuple[str, ...]
+    captured: bool = True  # whether it may be part of a CUDA graph: it neither waits for the device nor allocates
 
 
 @dataclass(frozen=True)
@@ -120,7 +105,7 @@ class Wait:
     node: Node | None = None
 
 
-Part = Launch | LibraryCall | CCode | HostOp | Body | Start | Wait
+Part = Launch | LibraryCall | CCode | HostOp | Body | DeviceLoop | Start | Wait
 
 
 @dataclass(frozen=True)
@@ -142,6 +127,10 @@ class Step:
         """The launches among its parts."""
         return tuple(part for part in self.parts if isinstance(part, Launch))
 
+    def exact(self) -> Step:
+        """The step with launches whose texts are compiled without contraction."""
+        return replace(self, parts=tuple([part.exact() if isinstance(part, Launch) else part for part in self.parts]))
+
     @property
     def library(self) -> LibraryCall | None:
         """The library's call, if there is one."""
@@ -156,6 +145,11 @@ class Step:
     def host_op(self) -> Node | None:
         """The op that the host computes, if that is what the step is."""
         return next((part.node for part in self.parts if isinstance(part, HostOp)), None)
+
+    @property
+    def loop(self) -> DeviceLoop | None:
+        """What a GPU does with its bodies, if it is a loop or branch there."""
+        return next((part for part in self.parts if isinstance(part, DeviceLoop)), None)
 
     @property
     def code(self) -> CCode | None:
@@ -243,6 +237,10 @@ class Codegen(Protocol):
 
     def inlines(self, node: Node) -> bool:
         """Whether a value is an expression in a loop."""
+        ...
+
+    def expands(self, node: Node) -> bool:
+        """Whether an op is to be written as others, of which something on the device does each."""
         ...
 
     def reads(self, node: Node) -> Sequence[Node]:
@@ -376,3 +374,9 @@ def nested(plan: Plan) -> Iterator[Plan]:
         for part in step.parts:
             if isinstance(part, Body):
                 yield from nested(part.plan)
+
+
+def launches_in(step: Step) -> list[Launch]:
+    """The launches of a step and of all bodies that it holds."""
+    plans = [plan for part in step.parts if isinstance(part, Body) for plan in nested(part.plan)]
+    return [launch for one in (step, *(inner for plan in plans for inner in plan.steps)) for launch in one.launches]

@@ -7,21 +7,29 @@ tuning, and stays where no other is faster by more than a margin.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from wengert.kernels.convolution.form import CONVOLUTIONS, convolution
 from wengert.ops.linalg import MATMUL
 from wengert.plan.groups import FusionGroup
-from wengert.plan.libraries import Timer
-from wengert.plan.plan import Choice, Step
+from wengert.plan.libraries import Choice, Timer
+from wengert.plan.plan import Step
 
 if TYPE_CHECKING:
-    from wengert.plan.cuda_codegen import Candidate, Candidates
+    from wengert.plan.cuda_codegen import Candidates
 
 TOGETHER = 16  # groups whose candidates are compiled side by side
 MARGIN = 0.03  # the share of its time by which another must beat the first candidate
+
+
+class Candidate(NamedTuple):
+    """One way to carry out a group; `make` gives the step, or None where it turns out not to work."""
+
+    name: str
+    make: Callable[[], Step | None]
+    is_late: bool = False  # made when its turn comes to be timed: that takes long
 
 
 class Tuned(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 from wengert.compiler.memory import storage
 from wengert.core.errors import CompilerError
 from wengert.core.graph import Node, describe_type
-from wengert.kernels.launch import ERROR_FLAG
+from wengert.kernels.launch import ERROR_FLAG, FAILING_OP
 from wengert.plan.memory import MemoryRange, touched
 from wengert.plan.plan import HostOp, LibraryCall, Plan, Start, Step, Wait
 
@@ -88,9 +88,10 @@ def _verify_names(plan: Plan, stage: str) -> None:
     """Launches and calls take buffers that their step knows, or temporaries of it."""
     over = {source: result for result, source in plan.donated.items()}
     for step in plan.steps:
-        known = {*step.buffers, *step.workspace, ERROR_FLAG}
+        known = {*step.buffers, *step.workspace, ERROR_FLAG, FAILING_OP}
         used = [name for launch in step.launches for name in launch.buffers]
         used += [name for part in step.parts if isinstance(part, LibraryCall) for name in part.operands]
+        used += [] if step.loop is None else step.loop.buffers
         touched = {storage(node) for node in (*step.reads, *step.writes)}
         touched |= {plan.donated[node] for node in touched if node in plan.donated}
         touched |= {over[node] for node in touched if node in over}

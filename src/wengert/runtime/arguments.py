@@ -19,21 +19,24 @@ import numpy as np
 
 from wengert.core import tree
 from wengert.core.code import Location, describe, here, is_library, source_line
-from wengert.core.dtypes import as_dtype, default_float, float64
+from wengert.core.dtypes import as_dtype, float64
 from wengert.core.errors import AbstractValueError, ArgumentError
 from wengert.core.graph import RELEASED, Node, now, recording
 from wengert.ops import elementwise as e
 from wengert.ops.core import Weak, alias, placeholder
+from wengert.runtime.recorded_numbers import Recorded, operators
 from wengert.tensor import Tensor, beside
 
 TENSOR, ARRAY, FLOAT, STATIC, OBJECT, SAME = "tensor", "array", "float", "static", "object", "same"
+VIEW = "view"  # of another argument, or of a tensor that comes after all of them: which, and which part of it
+NUMPY_SCALAR = "NumPy scalar"  # an array without axes that is one of NumPy's numbers, and weak as Python's are
 Specification = tuple[Any, ...]  # one of the words above, and what counts of the leaf
 _FLOAT = (FLOAT,)
 _structures: dict[int, tree.Structure] = {}  # of so many positional arguments, all of them leaves
 
 
 class CallArguments(NamedTuple):
-    """The arguments of one call, taken apart."""
+    """The arguments of one call, taken apart. Behind the leaves are the tensors that some of them are views of."""
 
     args: tuple[Any, ...]
     leaves: list[Any]
@@ -48,33 +51,76 @@ class CallArguments(NamedTuple):
 
 def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallArguments | None:
     """The arguments of a call; None if one of them is tracked and computed, so that the call is part of a graph."""
-    leaves, structure = _flat(args) if not kwargs and tree.are_leaves(args) else tree.flatten((args, kwargs))
+    is_flat = not kwargs and tree.are_leaves(args)
+    leaves, structure = _flat(args) if is_flat else tree.flatten((args, kwargs), attributes=True)
     specifications: list[Specification] = []
     first: dict[int, int] = {}
+    views = False
     for i, leaf in enumerate(leaves):
         kind = type(leaf)
         if kind is Tensor or isinstance(leaf, Tensor):
             if first.setdefault(id(leaf), i) != i:
                 specifications.append((SAME, first[id(leaf)]))
                 continue
-            node = leaf.node
-            if not node.tracked:
-                specifications.append((TENSOR, node.shape, node.dtype, False, None, node.device))
-            elif leaf.is_leaf:
-                grad = None if leaf._grad is None else (leaf._grad.shape, leaf._grad.dtype)
-                specifications.append((TENSOR, node.shape, node.dtype, True, grad, node.device))
-            elif recording.grad and node.sources is not RELEASED:
+            if kind is not Tensor and leaf.born is not None:
+                views = True
+                specifications.append((VIEW,))
+                continue
+            specification = _of_tensor(leaf)
+            if specification is None:
                 return None
-            else:
-                specifications.append((TENSOR, node.shape, node.dtype, False, None, node.device))
+            specifications.append(specification)
         elif kind is float:
             specifications.append(_FLOAT)
-        elif kind is np.ndarray or isinstance(leaf, (np.ndarray, np.generic)):
+        elif kind is np.ndarray or isinstance(leaf, np.ndarray):
             specifications.append((ARRAY, leaf.shape, as_dtype(leaf.dtype)))
+        elif isinstance(leaf, np.generic):
+            specifications.append((ARRAY, (), as_dtype(leaf.dtype), NUMPY_SCALAR))
         else:
             specifications.append(_static(leaf))
+    if views and not _take_views(leaves, specifications, first):
+        return None
     owner = None if instance is None else id(instance)
     return CallArguments(args, leaves, (structure, tuple(specifications), recording.grad, owner, recording.autocast))
+
+
+def _of_tensor(leaf: Tensor) -> Specification | None:
+    """What counts of a tensor; None if it is tracked and computed."""
+    node = leaf.node
+    if not node.tracked:
+        return TENSOR, node.shape, node.dtype, False, None, node.device, leaf.family
+    if leaf._is_variable():
+        grad = None if leaf._grad is None else (leaf._grad.shape, leaf._grad.dtype)
+        return TENSOR, node.shape, node.dtype, True, grad, node.device, leaf.family
+    if recording.grad and node.sources is not RELEASED:
+        return None
+    return TENSOR, node.shape, node.dtype, False, None, node.device, leaf.family
+
+
+def _take_views(leaves: list[Any], specifications: list[Specification], first: dict[int, int]) -> bool:
+    """Say of each view which tensor it is a part of, and which part; such a tensor comes behind the arguments unless it
+    is one. Whether that could be said: not of a computed one, nor of a leaf beside what it shares memory with.
+    """
+    alone: list[Tensor] = []  # what leaves of their own, and so inputs, share memory with
+    i = 0
+    while i < len(leaves):
+        if i < len(specifications) and specifications[i] != (VIEW,):
+            i += 1
+            continue
+        root, which = leaves[i].view_of or (None, None)
+        specification: Specification | None
+        if which is None:
+            specification = _of_tensor(leaves[i])
+            alone += [] if root is None else [root]
+        else:
+            if first.setdefault(id(root), len(leaves)) == len(leaves):
+                leaves.append(root)
+            specification = (VIEW, first[id(root)], which)
+        if specification is None:
+            return False
+        specifications[i : i + 1] = [specification]
+        i += 1
+    return all(id(root) not in first for root in alone)
 
 
 def _flat(args: tuple[Any, ...]) -> tuple[list[Any], tree.Structure]:
@@ -218,6 +264,12 @@ class Unknown(Weak):
         """What it is in a call with these leaves."""
         return self.floats.values(leaves)[self.number]
 
+    def __neg__(self) -> Unknown:
+        return self.floats.compute(operator.neg, self.number)
+
+    def __abs__(self) -> Unknown:
+        return self.floats.compute(abs, self.number)
+
     def _unknown(self, *others: Any) -> Any:
         raise AbstractValueError(
             "compile: a function needs the number itself here, and a float argument is known only when the program "
@@ -232,15 +284,17 @@ class Unknown(Weak):
 
 
 class Float(Tensor):
-    """A float argument while its function is recorded. Where a tensor is asked for, it is one of the default dtype."""
+    """A number that is known only when the program runs. Where a tensor is asked for, it is one of a dtype of its own:
+    the default for Python's floats.
+    """
 
     __slots__ = ("weak",)
     __hash__ = object.__hash__
 
-    weak: Unknown
+    weak: Any  # an Unknown or a Recorded
 
-    def __init__(self, weak: Unknown) -> None:
-        super().__init__(alias(weak.at(default_float)))  # an alias: beside values on a GPU an input has no owner
+    def __init__(self, weak: Unknown | Recorded) -> None:
+        super().__init__(alias(weak.at(weak.alone)))  # an alias: beside values on a GPU an input has no owner
         self.weak = weak
 
     def detach(self) -> Tensor:
@@ -248,13 +302,13 @@ class Float(Tensor):
         return self
 
     def __neg__(self) -> Tensor:
-        return Float(self.weak.floats.compute(operator.neg, self.weak.number))
+        return Float(-self.weak)
 
     def __pos__(self) -> Tensor:
         return self
 
     def __abs__(self) -> Tensor:
-        return Float(self.weak.floats.compute(abs, self.weak.number))
+        return Float(abs(self.weak))
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
@@ -322,6 +376,9 @@ def _connect() -> None:
         left, right = _python(function)
         setattr(Unknown, f"__{name}__", left)
         setattr(Unknown, f"__r{name}__", right)
+        left, right = operators(name, record)
+        setattr(Recorded, f"__{name}__", left)
+        setattr(Recorded, f"__r{name}__", right)
         left, right = _lifted(function, record)
         setattr(Float, f"__{name}__", left)
         setattr(Float, f"__r{name}__", right)

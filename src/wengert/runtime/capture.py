@@ -7,30 +7,41 @@ slot, what it leaves changed there (slots assigned, gradients) becomes outputs; 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import ref
 
-import numpy as np
-
 from wengert.core import tree
 from wengert.core.devices import HOST
-from wengert.core.errors import AbstractValueError, AssignmentError, RecordingError
+from wengert.core.errors import AbstractValueError, AssignmentError
 from wengert.core.forking import new_rlock
 from wengert.core.graph import Graph, Node, Trace, has_array, recorded_as, recording, tracing
-from wengert.ops.core import PLACEHOLDER, data, placeholder
-from wengert.runtime.arguments import FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Float, Floats
-from wengert.runtime.debug.reasons import names
+from wengert.ops.core import PLACEHOLDER, alias, data, placeholder
+from wengert.runtime.arguments import (
+    FLOAT,
+    NUMPY_SCALAR,
+    OBJECT,
+    SAME,
+    STATIC,
+    TENSOR,
+    VIEW,
+    CallArguments,
+    Float,
+    Floats,
+    Specification,
+)
+from wengert.runtime.debug.reasons import names, steady_random
 from wengert.runtime.dynamic.realize import flush, value
-from wengert.runtime.reads.contents import array_input
+from wengert.runtime.reads.arrays import array_input
 from wengert.runtime.reads.log import ReadLog
+from wengert.runtime.recorded_numbers import Recorded
 from wengert.runtime.static.guards import Guards
-from wengert.tensor import Tensor
+from wengert.tensor import Tensor, family_of
 
 VALUE, SLOT, ARGUMENT, CONSTANT, NUMBER = "value", "slot", "argument", "constant", "number"
+VIEW_OF = "view of"
 NEW, SAME_GRAD, NONE = "new", "same", "none"
 
 recording_lock = new_rlock()
@@ -56,11 +67,13 @@ class Captured:
         self.had_grad: list[tuple[ref[Tensor], bool]] = []  # slots whose gradient was looked for, and whether it was
         self.kept: list[tuple[int, int]] = []  # arguments that are slots too: place and identity
         self.structure: tree.Structure
-        self.returned: list[tuple[str, Any]] = []  # VALUE output, SLOT reference, ARGUMENT place, CONSTANT, NUMBER
+        # VALUE output, SLOT reference, ARGUMENT place, CONSTANT, NUMBER, VIEW_OF one of the first three and which part
+        self.returned: list[tuple[str, Any]] = []
         self.assigned: list[tuple[ref[Tensor], int, bool]] = []  # slot, output, whether it is a leaf
         self.assigned_arguments: list[tuple[int, int, bool]] = []
         self.set_grads: list[tuple[ref[Tensor], str, int]] = []
         self.set_argument_grads: list[tuple[int, str, int]] = []
+        self.families: dict[int, type[Tensor]] = {}  # of outputs that are returned, where it is not Tensor itself
         self.let_go: set[int] = set()  # outputs whose graph a backward pass inside has used
         self.stages: list[tuple[int, int | None]] = []  # from which serial number on which stage was recorded
         self.held: list[Tensor] = []  # the slots, until the first replay: the function may have dropped one
@@ -68,8 +81,17 @@ class Captured:
     def all_slots(self) -> list[ref[Tensor]]:
         """Every slot from outside that is read, assigned, given a gradient or returned."""
         others = [*(s for s, *_ in self.assigned), *(s for s, *_ in self.set_grads), *(s for s, _ in self.had_grad)]
-        returned = [what for how, what in self.returned if how == SLOT]
+        returned = [what for how, what in self.without_views() if how == SLOT and what().born is None]
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
+
+    def without_views(self) -> list[tuple[str, Any]]:
+        """What is returned, and in place of views what they are views of."""
+        found = []
+        for how, what in self.returned:
+            while how == VIEW_OF:
+                how, what = what[0]
+            found.append((how, what))
+        return found
 
     def unread(self) -> list[Node]:
         """The values of slots that are assigned, given a gradient or returned, but not read."""
@@ -117,6 +139,9 @@ class _Attempt:
         self.inputs: list[Node] = []
         self.grad_inputs: list[Node] = []
         self.twins: dict[int, tuple[Tensor, Node, Tensor | None]] = {}  # by place: stand-in, its value, its gradient
+        self.stand_ins: list[Any] = []
+        self.views: dict[int, int] = {}  # arguments that are views: place, by the identity of what stands for them
+        self.made: dict[int, tuple[str, Any]] = {}  # how what is returned is, by identity
         self.outputs: list[Node] = []
         self.trace: Trace | None = None
 
@@ -147,7 +172,7 @@ class _Attempt:
     @contextmanager
     def _watching(self, function: Callable[..., Any], log: ReadLog) -> Iterator[None]:
         """Inside, reads are logged, and the global random states may not move."""
-        with _steady_random(log.name), log.watching(function, self._objects()):
+        with steady_random(log.name), log.watching(function, self._objects()):
             yield
 
     def _objects(self) -> list[tuple[str, Any]]:
@@ -158,20 +183,30 @@ class _Attempt:
     # --- arguments ----------------------------------------------------------------------------------------------
 
     def _stand_ins(self) -> list[Any]:
-        seen: list[Any] = []
-        for i, (leaf, specification) in enumerate(zip(self.given.leaves, self.given.specifications)):
+        given = list(zip(self.given.leaves, self.given.specifications))
+        seen: list[Any] = [None] * len(given)
+        for i, (leaf, specification) in enumerate(given):
             kind = specification[0]
             if kind in (STATIC, OBJECT) or (kind == TENSOR and id(leaf) in self.kept):
-                seen.append(leaf)
+                seen[i] = leaf
                 if kind == TENSOR:
                     self.captured.kept.append((i, id(leaf)))
-            elif kind == SAME:
-                seen.append(seen[specification[1]])
             elif kind == FLOAT:
-                seen.append(self.captured.floats.add(i))
-            else:
-                seen.append(self._stand_in(i, leaf, specification))
-        return seen
+                seen[i] = self.captured.floats.add(i)
+            elif kind not in (SAME, VIEW):
+                seen[i] = self._stand_in(i, leaf, specification)
+        for i in range(len(given)):
+            self._whole(i, seen, given)
+        self.stand_ins = seen  # which keeps identities from coming again
+        return [seen[s[1]] if s[0] == SAME else found for found, (_, s) in zip(seen, given)]
+
+    def _whole(self, place: int, seen: list[Any], given: Sequence[tuple[Any, Specification]]) -> Any:
+        """What stands for an argument that may be a view, of one that may be one too."""
+        if seen[place] is None and given[place][1][0] == VIEW:
+            _, further, which = given[place][1]
+            seen[place] = which(self._whole(further, seen, given))
+            self.views[id(seen[place])] = place
+        return seen[place]
 
     def _stand_in(self, i: int, leaf: Any, specification: Sequence[Any]) -> Tensor:
         shape, dtype = specification[1:3]
@@ -179,12 +214,13 @@ class _Attempt:
         node = placeholder(shape, dtype, device, tracked=False)
         self.inputs.append(node)
         self.captured.arguments.append(i)
-        twin, grad = Tensor(node), None
+        family, is_number = family_of((leaf,)), specification[-1] == NUMPY_SCALAR
+        twin, grad = Float(Recorded(node)) if is_number else family(node), None
         if specification[0] == TENSOR and specification[3]:
             twin.requires_grad = True
             if specification[4] is not None:
                 shape, dtype = specification[4]
-                grad = Tensor(placeholder(shape, dtype, device, tracked=False))
+                grad = family(placeholder(shape, dtype, device, tracked=False))
                 self.grad_inputs.append(grad.node)
                 self.captured.argument_grads.append(i)
                 twin._grad = grad
@@ -200,13 +236,10 @@ class _Attempt:
     def _collect(self, result: Any, trace: Trace) -> None:
         """Note what the function returned and what it left changed."""
         captured = self.captured
-        leaves, captured.structure = tree.flatten(result)
+        leaves, captured.structure = tree.flatten(result, attributes=True)
         places = {id(twin): i for i, (twin, _, _) in self.twins.items()}
-        made: dict[int, tuple[str, Any]] = {}
-        for leaf in leaves:
-            if id(leaf) not in made:
-                made[id(leaf)] = self._returned(leaf, places, trace)
-            captured.returned.append(made[id(leaf)])
+        captured.returned = [self._returned(leaf, places, trace) for leaf in leaves]
+        self._require_one_history(leaves, trace)
         self._collect_arguments()
         grads = {id(before): slot for slot, (before, _) in trace.grads.items() if before is not None}
         for slot, node in trace.assigned().items():
@@ -224,16 +257,47 @@ class _Attempt:
         captured.let_go = {k for k, node in enumerate(self.outputs) if node in trace.let_go}
         self._grads_by_identity = {id(before): ref(slot) for slot, (before, _) in trace.grads.items()}
 
+    def _require_one_history(self, leaves: Sequence[Any], trace: Trace) -> None:
+        """Raise if a result shares memory with something that stays, and has another history: it would be apart."""
+        views = [leaf for leaf in {id(leaf): leaf for leaf in leaves}.values() if getattr(leaf, "view_of", None)]
+        stay = {*map(id, leaves), *[id(twin) for twin, _, _ in self.twins.values()]}
+        roots = [id(leaf.view_of[0]) for leaf in views]
+        for leaf in views:
+            root, which = leaf.view_of
+            if which is not None or trace.is_outside(leaf):
+                continue
+            if trace.is_outside(root) or id(root) in stay or roots.count(id(root)) > 1:
+                raise AssignmentError(
+                    "compile: a result shares memory with another one, an argument or a tensor from outside, and has a "
+                    "history of its own (it was detached, and then made a leaf or written what requires grad). Return "
+                    "its clone()"
+                )
+
     def _returned(self, leaf: Any, places: dict[int, int], trace: Trace) -> tuple[str, Any]:
+        if id(leaf) not in self.made:
+            self.made[id(leaf)] = self._how_returned(leaf, places, trace)
+        return self.made[id(leaf)]
+
+    def _how_returned(self, leaf: Any, places: dict[int, int], trace: Trace) -> tuple[str, Any]:
         if not isinstance(leaf, Tensor):
             return CONSTANT, leaf
         if type(leaf) is Float:
-            return NUMBER, leaf.weak
+            if type(leaf.weak) is not Recorded:
+                return NUMBER, leaf.weak
+            leaf = Tensor(alias(leaf.weak.recorded))
         if id(leaf) in places and self.given.specifications[places[id(leaf)]][0] == TENSOR:
             return ARGUMENT, places[id(leaf)]
+        if id(leaf) in self.views:
+            return ARGUMENT, self.views[id(leaf)]
         if trace.is_outside(leaf):
             return SLOT, ref(leaf)
-        return VALUE, self._output(leaf.node)
+        root, which = leaf.view_of or (None, None)
+        if which is not None:
+            return VIEW_OF, (self._returned(root, places, trace), which)
+        k = self._output(leaf.node)
+        if leaf.family is not Tensor:
+            self.captured.families[k] = leaf.family
+        return VALUE, k
 
     def _collect_arguments(self) -> None:
         for i, (twin, before, grad) in self.twins.items():
@@ -298,7 +362,7 @@ def _is_leaf(slot: Tensor) -> bool:
             "the graph of every call. Assign value.detach(), or do it inside `with wg.no_grad():`",
             slot.node.location,
         )
-    return slot.is_leaf
+    return slot._is_variable()
 
 
 def _with_serial(node: Node, replaced: Node) -> Node:
@@ -327,45 +391,3 @@ def _own_pending() -> Iterator[None]:
     finally:
         recording.pending = before + [slot for slot in recording.pending if slot() is not None]
         recording.cut = min(cut, len(before))
-
-
-# --- random states of Python and NumPy ------------------------------------------------------------------------------
-
-
-@contextmanager
-def _steady_random(name: str) -> Iterator[None]:
-    """Raise, and put it back, where Python's or NumPy's global random state is moved inside."""
-    before = _states()
-    try:
-        yield
-    finally:
-        moved = [module for module, state, is_same, put in before if not is_same(state)]
-        for _, state, is_same, put in before:
-            if not is_same(state):
-                put(state)
-    if moved:
-        raise RecordingError(
-            f"compile: {name} moves the state of {moved[0]}, which would happen only while it is recorded. Draw by "
-            "wg.random, or outside, and give the numbers as an argument"
-        )
-
-
-def _states() -> list[tuple[str, Any, Any, Any]]:
-    found: list[tuple[str, Any, Any, Any]] = []
-    python: Any = sys.modules.get("random")
-    if python is not None:
-        found.append(("random", python.getstate(), lambda state: python.getstate() == state, python.setstate))
-    numpy: Any = sys.modules.get("numpy.random")
-    if numpy is not None:
-        found.append(("np.random", _numpy(numpy), lambda state: _numpy(numpy) == state, _put_numpy))
-    return found
-
-
-def _numpy(module: Any) -> tuple[Any, ...]:
-    kind, keys, *rest = module.get_state()
-    return (kind, keys.tobytes(), *rest)
-
-
-def _put_numpy(state: tuple[Any, ...]) -> None:
-    kind, keys, *rest = state
-    np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))

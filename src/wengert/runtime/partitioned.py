@@ -12,17 +12,22 @@ import hashlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from wengert.backends.protocol import NOTHING, Replay, Runnable
 from wengert.compiler.distribute import DATA_AXIS, SEQUENCE_AXIS, Distributed, Distribution, distribute, localize
 from wengert.compiler.stages import Interface
-from wengert.core import communication
+from wengert.core import communication, devices
 from wengert.core.code import describe
 from wengert.core.communication import current
-from wengert.core.devices import on_host
+from wengert.core.devices import moved, on_host
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.core.mesh import Group
 from wengert.core.placement import Placement, ShardedArray, block_of
+from wengert.ops.core import data
+from wengert.ops.movement import take_slice
+from wengert.runtime.dynamic.realize import value
 
 
 def placements(
@@ -165,7 +170,22 @@ def block_here(array: Any, placement: Placement | None) -> Any:
         if array.placement == placement:
             return array.block
         array = array.whole(on_host)
-    return array if placement is None else block_of(array, placement)
+    if placement is None:
+        return array
+    return block_of(array, placement) if isinstance(array, np.ndarray) else _block_on_device(array, placement)
+
+
+def _block_on_device(array: Any, placement: Placement) -> Any:
+    """The block of this rank of a whole array on a device: rows where they lie, anything else as a copy."""
+    if placement.runs:
+        return moved(block_of(on_host(array), placement), array.device)
+    places = placement.slices(tuple(array.shape), current.rank)
+    sizes = tuple([place.stop - place.start for place in places])
+    cut = take_slice(data(array, array.device), tuple([place.start for place in places]), (1,) * len(places), sizes)
+    if cut.shape == array.shape:
+        return array
+    view = devices.of(array.device).view(cut, array)
+    return value(cut) if view is None else view
 
 
 def build_partitioned(

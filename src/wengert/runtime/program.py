@@ -149,7 +149,9 @@ def plan_of(
         return plan_within(again, promise)
     device = devices.of(accelerator_of(graph) or HOST)
     target = device.target(tf32=config.tf32, budget=config.memory_budget if budget is None else budget)
-    target = replace(target.with_invariance(is_invariant()), overlaps=communication.current.overlaps)
+    world = communication.current
+    overlaps = world.on_device is not None if target.launches else world.overlaps
+    target = replace(target.with_invariance(is_invariant()), overlaps=overlaps)
     off = {*config.passes_off, *off}
     return compiled_plan(graph, target, device.codegen(tuning), pairs, off, fuel, check, before=before)
 

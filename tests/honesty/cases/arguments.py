@@ -283,3 +283,73 @@ def f(x, c):
     return x.sum(axis)
 def change():
     cfg.axis = (0, 1)
+
+
+# case: an attribute of a tuple
+class Scaled(tuple):
+    k = 1.0
+
+
+cfg = Scaled((1.0,))
+cfg.k = 2.0
+args = (X, cfg)
+
+
+def f(x, c):
+    return x * c.k + c[0]
+
+
+def change():
+    cfg.k = 5.0
+
+
+# case: an attribute of a dictionary
+class Named(dict):
+    pass
+
+
+cfg = Named(b=1.0)
+cfg.k = 2.0
+args = (X, [cfg])
+
+
+def f(x, c):
+    return x * c[0].k + c[0]["b"]
+
+
+def change():
+    cfg.k = 5.0
+
+
+# case: an attribute of a dataclass that is no field
+@dataclasses.dataclass
+class Sized:
+    b: float
+
+    def __post_init__(self):
+        self.k = 2.0
+
+
+cfg = Sized(1.0)
+args = (X, cfg)
+
+
+def f(x, c):
+    return x * c.k + c.b
+
+
+def change():
+    cfg.k = 5.0
+
+
+# case: the default of a dictionary
+cfg = collections.defaultdict(lambda: 2.0, b=1.0)
+args = (X, cfg)
+
+
+def f(x, c):
+    return x * c["k"] + c["b"]
+
+
+def change():
+    cfg["k"] = 5.0

@@ -19,11 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from wengert.kernels.headers import folders, headers
 from wengert.kernels.launch import Argument, Launch, LaunchList, Number, Struct, TensorMap
 
 HERE = Path(__file__).parent
-KERNELS = Path(__file__).parents[3] / "src/wengert/kernels"
-FLAGS = ("-std=gnu++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
+FLAGS = (
+    *("-std=gnu++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"),
+    "-fno-gnu-unique",  # shared memory of function templates is that of its own library
+)
+CONTRACTED = ("-O2", "-mfma", "-ffp-contract=fast")
+"""How a text is compiled as NVRTC does it: multiplications and additions become one wherever they can."""
 GUARD = 256  # bytes around every buffer that must stay as they are
 POISON = 0xFF  # what memory holds that nobody has written: NaN as a float
 
@@ -41,12 +46,13 @@ def compiler() -> str | None:
 
 
 class Emulator:
-    """The kernels of some works, compiled together."""
+    """The kernels of some works, compiled together; `flags` are more for the compiler."""
 
-    def __init__(self, works: Iterable[LaunchList]) -> None:
+    def __init__(self, works: Iterable[LaunchList], flags: tuple[str, ...] = ()) -> None:
         launches = [launch for work in works for launch in work.launches]
         self.names = {key: f"launch{i}" for i, key in enumerate(dict.fromkeys((x.source, x.entry) for x in launches))}
-        self.library = _library(_unit(self.names))
+        together = {(x.source, x.entry): x.grid[0] for x in launches if x.cooperative}
+        self.library = _library(_unit(self.names, together), flags)
 
     def run(self, work: LaunchList, arrays: Mapping[str, Array], reverse: bool = False) -> None:
         """Carry out a work: the buffers that its launches write are changed in place."""
@@ -65,7 +71,7 @@ class Emulator:
         shape = (ctypes.c_uint * 6)(*launch.grid, *launch.block)
         function = self.library[self.names[launch.source, launch.entry]]
         function.restype = ctypes.c_char_p
-        barriers = bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(launch.source)))
+        barriers = has_barriers(launch)
         reason = function(arguments, shape, ctypes.c_uint(launch.shared), int(barriers), int(reverse))
         if reason is not None:
             raise EmulationError(f"{launch.entry}: {reason.decode()}")
@@ -81,6 +87,11 @@ class Emulator:
         assert not isinstance(argument, TensorMap)
         names = [argument] if isinstance(argument, str) else argument
         return np.array([buffers[name].array.ctypes.data for name in names], np.uint64)
+
+
+def has_barriers(launch: Launch) -> bool:
+    """Whether threads of a launch may wait for one another."""
+    return bool(re.search(r"__sync|__shfl|_sync\(", _with_headers(launch.source)))
 
 
 def run(work: LaunchList, arrays: Mapping[str, Array], reverse: bool = False) -> None:
@@ -107,11 +118,14 @@ class _Guarded:
 def _with_headers(source: str) -> str:
     """A text and those of our headers that it includes and that have barriers."""
     found = re.findall(r'#include "([\w.]+)"', source)
-    return source + "".join((KERNELS / name).read_text() for name in found if (KERNELS / name).exists())
+    return source + "".join(headers("cuh")[name].read_text() for name in found if name in headers("cuh"))
 
 
-def _unit(names: Mapping[tuple[str, str], str]) -> str:
-    """All kernels in one text: each in a namespace of its own, after the headers they share."""
+def _unit(names: Mapping[tuple[str, str], str], together: Mapping[tuple[str, str], int]) -> str:
+    """All kernels in one text: each in a namespace of its own, after the headers they share.
+
+    `together`: the blocks of those whose blocks wait for one another; they run together as those of a cluster do.
+    """
     headers = dict.fromkeys(line for source, _ in names for line in re.findall(r"^#include .*$", source, re.M))
     parts = ['#include "emulator.h"', *headers]
     for (source, entry), name in names.items():
@@ -123,7 +137,7 @@ def _unit(names: Mapping[tuple[str, str], str]) -> str:
             text,
         )
         cluster = re.search(r"__cluster_dims__\((\d+), 1, 1\)", text)
-        blocks = cluster[1] if cluster else 1
+        blocks = cluster[1] if cluster else together.get((source, entry), 1)
         parts.append(f"namespace in_{name} {{\n{text}\n}}\nEMULATED({name}, in_{name}::{entry}, {blocks})")
     return "\n".join(parts)
 
@@ -132,11 +146,12 @@ _folder = tempfile.TemporaryDirectory(prefix="emulated")
 
 
 @functools.cache
-def _library(text: str) -> ctypes.CDLL:
-    key = hashlib.sha256(text.encode()).hexdigest()[:24]
+def _library(text: str, flags: tuple[str, ...]) -> ctypes.CDLL:
+    key = hashlib.sha256("".join((text, *flags)).encode()).hexdigest()[:24]
     source, target = Path(_folder.name, f"{key}.cpp"), Path(_folder.name, f"{key}.so")
     source.write_text(text)
-    _compile(f"-I{_header()}", f"-I{KERNELS}", str(source), "-o", str(target))
+    places = (str(HERE) if flags else _header(), *folders("cuh"))
+    _compile(*flags, *(f"-I{place}" for place in places), str(source), "-o", str(target))
     return ctypes.CDLL(str(target))
 
 

@@ -230,6 +230,9 @@ static int lane() { return current % WARP; }
 
 } // namespace emulator
 
+/* the handle of a condition is the address of its value */
+static inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) { *(unsigned *)handle = value; }
+
 #define threadIdx emulator::thread_index
 #define blockIdx emulator::block_index
 #define blockDim emulator::block_size
@@ -272,9 +275,14 @@ template <class T> static T __shfl_up_sync(unsigned mask, T value, int by, int w
     return emulator::exchange(mask, value, source >= base ? source : emulator::lane());
 }
 static inline unsigned __ballot_sync(unsigned mask, int holds) {
+    if (emulator::alone) emulator::fail("a kernel without barriers in its text came to a vote");
+    emulator::Fiber *warp = &emulator::fibers[emulator::current / 32 * 32];
+    warp[emulator::lane()].exchanged[0] = holds != 0;
+    emulator::wait_for_warp(mask);
     unsigned votes = 0;
     for (int lane = 0; lane < 32; lane++)
-        if (mask >> lane & 1) votes |= (unsigned)(emulator::exchange(mask, holds, lane) != 0) << lane;
+        if (mask >> lane & 1) votes |= (unsigned)warp[lane].exchanged[0] << lane;
+    emulator::wait_for_warp(mask);
     return votes;
 }
 static inline int __any_sync(unsigned mask, int holds) { return __ballot_sync(mask, holds) != 0; }

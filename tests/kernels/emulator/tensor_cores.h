@@ -12,9 +12,9 @@ static char *at(wg_u32 address) { return dynamic_shared + (address - SHARED_AT);
 
 struct Copy { char *to; const void *from; int bytes; };
 struct Copies { std::vector<std::vector<Copy>> groups; std::vector<Copy> open; long block; };
-static std::vector<Copies> copies(1024);
+static std::vector<Copies> copies(1 << 15);
 
-static wg_u32 handed[32][32][4];
+static wg_u32 handed[1024][32][4]; /* by warp of the blocks that run together */
 template <int N> static void hand(const wg_u32 (&registers)[N]) {
     for (int i = 0; i < N; i++) handed[current / WARP][lane()][i] = registers[i];
     wait_for_warp(~0u);

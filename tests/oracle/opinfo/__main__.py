@@ -2,6 +2,7 @@
 
     python -m tests.oracle.opinfo [--dtypes float64,float32,complex128,int64] [--entries REGEX]
                                   [--samples N] [--compile N] [--vmap N] [--refused]
+                                  [--through torch] [--missing]
 
 A sample agrees if all its checks do: value, gradient, forward mode, second order, and for the first N samples of an
 entry also compiled and vmapped. It is refused if a check raises an error, wrong if a number differs. The exit status
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 
 import wengert as wg
 from tests.oracle.opinfo.counterparts import CONVENTIONS
-from tests.oracle.opinfo.entries import Entry, database, entries
+from tests.oracle.opinfo.entries import Entry, database, entries, full_name
 from tests.oracle.opinfo.judge import Unsuitable, judge
 
 DTYPES = "float64,float32,complex128,int64"
@@ -50,7 +51,7 @@ def run_entry(entry: Entry, dtype: str, given: argparse.Namespace, table: Table)
     for number, sample in enumerate(entry.samples(dtype)):
         if given.samples and number >= given.samples:
             break
-        if (entry.name, dtype) in CONVENTIONS:
+        if (entry.name, dtype) in CONVENTIONS and not entry.through_torch:
             table.counts["another convention"] += 1
             continue
         try:
@@ -96,11 +97,16 @@ def main(words: list[str]) -> int:
     parser.add_argument("--compile", type=int, default=1, help="samples of each entry and dtype that are compiled")
     parser.add_argument("--vmap", type=int, default=2, help="samples of each entry and dtype that are vmapped")
     parser.add_argument("--refused", action="store_true", help="list what is refused, by message")
+    parser.add_argument("--through", choices=["torch"], help="by PyTorch's own names and signatures: wengert.torch")
+    parser.add_argument("--missing", action="store_true", help="list the entries without a counterpart")
     given = parser.parse_args(words)
     warnings.simplefilter("ignore")
     wg.config.tier = "interpret"
-    chosen = entries(given.entries)
+    chosen = entries(given.entries, given.through == "torch")
     print(f"{len(database())} entries in OpInfo, {len(chosen)} with a counterpart chosen")
+    if given.missing:
+        there = {entry.name for entry in chosen}
+        print("missing:", " ".join(name for info in database() if (name := full_name(info)) not in there))
     tables = {}
     for dtype in given.dtypes.split(","):
         table = tables[dtype] = Table()

@@ -181,12 +181,6 @@ def tensordot(x: Any, other: Any, dims: Any = 2) -> Any:
     return wg.tensordot(x, other, axes=dims)
 
 
-def windows(x: Any, dimension: int, size: int, step: int) -> Any:
-    count = (x.shape[dimension] - size) // step + 1
-    parts = [wg.moveaxis(narrow(x, dimension, i * step, size), dimension, -1) for i in range(count)]
-    return wg.stack(parts, axis=dimension % x.ndim)
-
-
 # --- indices --------------------------------------------------------------------------------------------------------
 
 
@@ -234,26 +228,6 @@ def quantile(x: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpol
 
 def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = False) -> Any:
     return wg.kl_div(x, target, reduction=reduction, log_target=log_target)
-
-
-def interpolate(x: Any, *args: Any, recompute_scale_factor: Any = None, **options: Any) -> Any:
-    only("recompute_scale_factor", recompute_scale_factor, None, False)
-    return wg.interpolate(x, *args, **options)
-
-
-def adaptive(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adaptive max pooling."""
-
-    def pooled(x: Any, output_size: Any, return_indices: bool = False) -> Any:
-        only("return_indices", return_indices, False)
-        return function(x, output_size)
-
-    return pooled
-
-
-def prelu(x: Any, weight: Any) -> Any:
-    slope = wg.reshape(weight, (-1, *(1,) * (x.ndim - 2)) if x.ndim > 1 and weight.size > 1 else (1,) * x.ndim)
-    return wg.where(x >= 0, x, slope * x)
 
 
 def addition(added: Callable[..., Any]) -> Callable[..., Any]:

@@ -72,17 +72,33 @@ def judge(entry: Entry, sample: Sample, compiled: bool, vmapped: bool) -> Verdic
     """Compare one sample from every side."""
     verdict = Verdict(_tolerance(entry, sample))
     theirs, ours = Theirs(entry, sample), Ours(entry, sample)
+    verdict.tolerance = max(verdict.tolerance, theirs.coarsest())
+    if entry.through_torch and _draws(entry, sample):
+        verdict.check("shape", lambda: [np.zeros(_array(a).shape) for a in ours(*ours.inputs())], theirs.shapes())
+        return verdict
     wide = _wide(entry, sample)
     noise = _noise(theirs.values, wide and wide.values)
     if verdict.check("value", lambda: ours(*ours.inputs()), theirs.values, noise) is None or verdict.wrong:
         return verdict
     if compiled:
         verdict.check("compile", lambda: built(ours, ours.inputs()), theirs.values, noise)
-    if sample.moving and theirs.parts:
+    if sample.moving and theirs.parts and not (entry.through_torch and _values_only(entry)):
         _judge_derivatives(verdict, theirs, ours, wide, compiled)
         if vmapped:
             verdict.check("vmap", ours.lanes, ours.loop(), noise)
     return verdict
+
+
+def _draws(entry: Entry, sample: Sample) -> bool:
+    from tests.oracle.opinfo.through import draws
+
+    return draws(entry.name, sample.args, sample.kwargs)
+
+
+def _values_only(entry: Entry) -> bool:
+    from tests.oracle.opinfo.through import VALUES_ONLY
+
+    return entry.name in VALUES_ONLY
 
 
 def _judge_derivatives(verdict: Verdict, theirs: Theirs, ours: Ours, wide: Theirs | None, compiled: bool) -> None:
@@ -106,8 +122,9 @@ def _judge_derivatives(verdict: Verdict, theirs: Theirs, ours: Ours, wide: Their
 
 def _tolerance(entry: Entry, sample: Sample) -> float:
     """That of the coarsest dtype of the inputs."""
-    dtypes = {sample.arrays[index].dtype.name for index in sample.moving}
-    return max([TOLERANCES[dtype] for dtype in dtypes], default=0.0) * PYTORCH_ROUNDS.get(entry.name, 1.0)
+    rounds = PYTORCH_ROUNDS.get(entry.name)
+    given = sample.arrays if rounds else [sample.arrays[index] for index in sample.moving]
+    return max([TOLERANCES.get(array.dtype.name, 0.0) for array in given], default=0.0) * (rounds or 1.0)
 
 
 def _wide(entry: Entry, sample: Sample) -> Theirs | None:
@@ -142,12 +159,22 @@ class Theirs:
         args, kwargs = sample.filled(self.tensors)
         try:
             self.result = entry.theirs(*args, **kwargs)
+            self.outputs = [leaf for leaf in leaves(self.result) if leaf is not None]
+            tensors = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
+            self.values = [array_of(x) if is_tensor else np.asarray(x) for x, is_tensor in zip(self.outputs, tensors)]
         except Exception as error:
             raise Unsuitable(str(error)) from error
-        self.outputs = [leaf for leaf in leaves(self.result) if leaf is not None]
-        self.values = [array_of(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf) for leaf in self.outputs]
         tracked = [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in self.outputs]
         self.parts = [i for i, follows in enumerate(tracked) if follows]  # the outputs that have a derivative
+
+    def coarsest(self) -> float:
+        """The tolerance of the least precise dtype of the results that follow an input."""
+        names = [str(self.outputs[i].dtype).removeprefix("torch.") for i in self.parts]
+        return max([TOLERANCES.get(name, 0.0) for name in names], default=0.0)
+
+    def shapes(self) -> list[np.ndarray]:
+        """Zeros of the shapes of the values."""
+        return [np.zeros(value.shape) for value in self.values]
 
     def cotangents(self) -> list[np.ndarray]:
         return [_random(i, self.values[part]) for i, part in enumerate(self.parts)]
@@ -190,7 +217,15 @@ class Ours:
 
     def __init__(self, entry: Entry, sample: Sample) -> None:
         self.entry, self.sample = entry, sample
-        self.fixed = [wg.tensor(array) for array in sample.arrays]
+        self.fixed = [self._given(wg.tensor(array)) for array in sample.arrays]
+
+    def _given(self, value: wg.Tensor) -> Any:
+        """A tensor as the entry's function takes it."""
+        if not self.entry.through_torch:
+            return value
+        from tests.oracle.opinfo.through import tensor_of
+
+        return tensor_of(value)
 
     def inputs(self) -> list[wg.Tensor]:
         return [wg.tensor(self.sample.arrays[index]) for index in self.sample.moving]
@@ -198,10 +233,21 @@ class Ours:
     def __call__(self, *moving: wg.Tensor) -> list[Any]:
         tensors = list(self.fixed)
         for index, value in zip(self.sample.moving, moving):
-            tensors[index] = value
+            tensors[index] = self._given(value)
+        if self.entry.through_torch:
+            return self._as_it_is(tensors)
         args, kwargs = self.sample.filled(tensors, for_wengert)
         kwargs = {key: value for key, value in kwargs.items() if key not in MEANINGLESS_HERE}
         return [leaf for leaf in leaves(self.entry.ours(*args, **kwargs)) if leaf is not None]
+
+    def _as_it_is(self, tensors: list[Any]) -> list[Any]:
+        """The results of PyTorch's own call; what is computed from its tensors is one of them."""
+        from tests.oracle.opinfo import through
+
+        args, kwargs = self.sample.filled(tensors, through.for_ours)
+        found = [leaf for leaf in leaves(self.entry.ours(*args, **kwargs)) if leaf is not None]
+        assert not any(type(leaf) is wg.Tensor for leaf in found), "a result is no torch.Tensor"
+        return found
 
     def scalar(self, parts: Sequence[int], cotangents: Sequence[np.ndarray]) -> Callable[..., wg.Tensor]:
         """Re <c, f>, whose gradient is the cotangents' pullback."""
@@ -299,4 +345,5 @@ def _random(seed: int, like: np.ndarray) -> np.ndarray:
 
 
 def _array(leaf: Any) -> np.ndarray:
-    return leaf.numpy() if isinstance(leaf, wg.Tensor) else np.asarray(leaf)
+    array = leaf.numpy() if isinstance(leaf, wg.Tensor) else np.asarray(leaf)
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array  # as `array_of` gives PyTorch's

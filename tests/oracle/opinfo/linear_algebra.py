@@ -86,6 +86,11 @@ SPELLED: dict[str, Callable[..., Any]] = {
     "linalg.solve_triangular": solve_triangular,
     "linalg.solve": solve,
     "linalg.pinv": pinv,
+    "linalg.tensorsolve": lambda a, b, dims=None: wg.linalg.tensorsolve(a, b, axes=dims),
+    "linalg.vander": lambda x, *, N=None: wg.linalg.vander(x, N, increasing=True),
+    "cholesky_solve": lambda b, factor, upper=False: wg.linalg.cholesky_solve(b, factor, upper=upper),
+    "cholesky_inverse": lambda factor, upper=False: wg.linalg.cholesky_inverse(factor, upper=upper),
+    "matrix_exp": wg.linalg.matrix_exp,
     "linalg.pinv/singular": lambda a, b: wg.linalg.pinv(a @ b.mT),
     "linalg.eigh": lambda x, UPLO="L": wg.linalg.eigh(x),  # of a symmetric matrix both triangles say the same
     "linalg.eigvalsh": lambda x, UPLO="L": wg.linalg.eigvalsh(x),
@@ -116,9 +121,9 @@ def _without_ties(found: Any) -> Any:
 
 
 INVARIANTS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("kthvalue", "topk", "median"), _without_ties),
+    **dict.fromkeys(("kthvalue", "topk", "median", "mode"), _without_ties),
     # Singular vectors and eigenvectors are unique up to a factor of size 1 each.
-    "linalg.eigh": lambda found: (found[0], _size(found[1])),
+    **dict.fromkeys(("linalg.eig", "linalg.eigh"), lambda found: (found[0], _size(found[1]))),
     "linalg.svd": lambda found: (
         _size(found[0])[..., : found[1].shape[-1]],
         found[1],

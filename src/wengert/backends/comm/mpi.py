@@ -131,7 +131,7 @@ class MpiEngine:
             self.broken = True
             self.end("an earlier collective failed, and what the other ranks sent since then is lost")
             if isinstance(error, self.mpi.Exception):
-                _wait_for_news()
+                wait_for_news()
                 raise DistributedError(f"MPI reports: {error.Get_error_string()}") from error
             raise
 
@@ -180,8 +180,8 @@ def _pieces(array: Array) -> list[Array]:
     return [flat[k : k + _LONGEST] for k in range(0, flat.size, _LONGEST)]
 
 
-def _wait_for_news() -> None:
-    """MPI knows that something failed, the control plane which rank and why: it raises here if it finds out."""
+def wait_for_news() -> None:
+    """An engine knows that something failed, the control plane which rank and why: it raises here if it finds out."""
     until = time.monotonic() + _NEWS
     while communication.watcher is not None and time.monotonic() < until:
         time.sleep(0.01)

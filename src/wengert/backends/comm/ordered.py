@@ -132,6 +132,7 @@ class OrderedCommunicator(ABC):
         """Compute, and tell the watcher. Where this raises, the rank has not left the collective: the world is over."""
         if self.ended:
             raise DistributedError(f"{name} over {self.name}: {self.ended}", current.location)
+        communication.drain()  # ranks carry out one collective after the other, wherever values lie
         current.collectives += 1
         watcher = communication.watcher
         if watcher is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +14,9 @@ from wengert.core.forking import in_child, new_lock
 
 
 class Blas(NamedTuple):
-    """Addresses of the matrix products, and functions that set and tell the number of threads."""
+    """Addresses of the matrix products by letter, and functions that set and tell the number of threads."""
 
-    sgemm: int
-    dgemm: int
+    products: Mapping[str, int]
     set_threads: Callable[[int], Any]
     threads: Callable[[], int]
 
@@ -30,13 +29,19 @@ def blas() -> Blas | None:
         library = ctypes.CDLL(str(path))
         for prefix, ending in (("scipy_", "64_"), ("", "64_")):
             try:
-                sgemm, dgemm = (getattr(library, f"{prefix}cblas_{x}gemm{ending}") for x in "sd")
+                products = {x: _address(getattr(library, f"{prefix}cblas_{x}gemm{ending}")) for x in "sdcz"}
                 set_threads = getattr(library, f"{prefix}openblas_set_num_threads{ending}")
                 threads = getattr(library, f"{prefix}openblas_get_num_threads{ending}")
             except AttributeError:
                 continue
-            return Blas(_address(sgemm), _address(dgemm), set_threads, threads)
+            return Blas(products, set_threads, threads)
     return None
+
+
+def addresses() -> list[ctypes.c_void_p]:
+    """What a library of C takes of it: the products of float32, float64, complex64 and complex128, or NULL each."""
+    found = blas()
+    return [ctypes.c_void_p(found.products[letter] if found else None) for letter in "sdcz"]
 
 
 def _address(function: Any) -> int:

@@ -15,7 +15,7 @@ from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cpu.recycle import is_sole_base, recycler
 from wengert.backends.protocol import Program
 from wengert.core.devices import HOST, Target
-from wengert.core.dtypes import bfloat16
+from wengert.core.dtypes import HALF, bfloat16
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, Shape
 from wengert.ops import random
@@ -67,6 +67,11 @@ class HostDevice:
     def view(self, node: Node, array: Array) -> Array:
         """What a slice or reshape makes of an array without a copy."""
         found: Array = node.op.run([array], node)
+        return found
+
+    def places(self, array: Array) -> Array:
+        """The places, in memory's order, of elements that are not zero."""
+        found: Array = np.flatnonzero(array.astype(np.float32) if array.dtype in HALF else array)
         return found
 
     # --- computing --------------------------------------------------------------------------------------------------

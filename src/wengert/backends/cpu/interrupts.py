@@ -1,4 +1,4 @@
-"""Ctrl-C in a loop of C: what a signal raises while a program runs is raised when it returns (`kernels/loops.h`)."""
+"""Ctrl-C in a loop of C: what a signal raises while a program runs is raised when it returns (`loops.h`)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from wengert.backends.comm import thread
 from wengert.backends.cpu import interrupts
-from wengert.backends.cpu.blas import blas, single_threaded
+from wengert.backends.cpu.blas import addresses, single_threaded
 from wengert.backends.cpu.recycle import recycler
 from wengert.backends.cpu.replay import HEAD, ITEMS, CpuReplay
 from wengert.backends.cpu.toolchain import EXACT_FLAGS, close_with, load
@@ -169,12 +169,7 @@ class CpuProgram:
         return {name: function for function, name in functions.items()} | shared
 
     def _connect(self) -> None:
-        found = blas()
-        self.library.wg_connect(
-            ctypes.c_void_p(found.sgemm if found else None),
-            ctypes.c_void_p(found.dgemm if found else None),
-            thread_count(),
-        )
+        self.library.wg_connect(*addresses(), thread_count())
         pointer, number = ctypes.c_void_p, ctypes.c_long
         self.library.wg_place.argtypes = [pointer, pointer, pointer, number, number]
         self.again = self.library.wg_again

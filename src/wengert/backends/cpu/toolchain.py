@@ -27,12 +27,15 @@ from time import monotonic
 from wengert.core import cache
 from wengert.core.errors import CompilerError
 from wengert.core.forking import in_child
+from wengert.kernels.headers import folders, headers
 
-KERNELS = Path(__file__).parents[2] / "kernels"
 FLAGS = [
     *("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fPIC", "-w"),
     *("-fno-math-errno", "-fno-trapping-math"),  # without which few loops vectorise; the results are the same
     "-fno-thread-jumps",  # which makes several masked comparisons of two choices where a blend each would do
+    # Neighbouring scalars in vectors: gcc 12 keeps some of them alone as well, and makes an FMA of one copy's last
+    # product but not of the other's. A carry of a loop then had two values, which moved apart.
+    "-fno-tree-slp-vectorize",
     *(("-mprefer-vector-width=512",) if platform.machine() in ("x86_64", "AMD64") else ()),
     *os.environ.get("WENGERT_CC_FLAGS", "").split(),  # the user's own, such as a sanitizer's
 ]
@@ -74,8 +77,8 @@ def version() -> str:
 @functools.cache
 def _fingerprint() -> str:
     """What a built library depends on besides its text: compiler, processor, flags and our headers."""
-    headers = "".join(path.read_text() for path in sorted(KERNELS.glob("*.h")))
-    return "\n".join([version(), _processor(), *FLAGS, headers])
+    content = "".join(path.read_text() for path in headers("h").values())
+    return "\n".join([version(), _processor(), *FLAGS, content])
 
 
 def _processor() -> str:
@@ -150,7 +153,8 @@ def build(units: Sequence[str], folder: Path, more: Sequence[str] = ()) -> bytes
     objects = [folder / f"unit{i}.o" for i in range(len(units))]
     for path, text in zip(objects, units):
         path.with_suffix(".c").write_text(text)
-    sources = [[f"-iquote{KERNELS}", "-c", str(path.with_suffix(".c")), "-o", str(path)] for path in objects]
+    quoted = [f"-iquote{place}" for place in folders("h")]
+    sources = [[*quoted, "-c", str(path.with_suffix(".c")), "-o", str(path)] for path in objects]
     _run({path: [*command, *source] for path, source in zip(objects, sources)}, until)
     library = folder / "program.so"
     _run({library: [*command, "-shared", *map(str, objects), "-o", str(library), "-lm"]}, until)

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dtypes import bfloat16, float16, float32, float64
+from wengert.core.dtypes import COMPLEX, bfloat16, complex64, complex128, float16, float32, float64
 from wengert.core.errors import CudaError
 from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
 SUGGESTED = 8  # algorithms that the heuristic is asked for
-DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14}  # as CUDA numbers them
+DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14, complex64: 4, complex128: 5}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
 _TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE, _BIAS_AT, _BESIDE_AT, _BESIDE_STEP = 3, 4, 7, 8, 11, 12  # of an operation
 _EPILOGUES = {BIAS: 4, GELU: 32, ARGUMENT: 128, SLOPE: 64 | 128}  # what a product is finished by, added up
@@ -167,9 +167,9 @@ class Described:
     def __init__(self, shape: ProductShape, device: int) -> None:
         lt, s = _there(), shape
         self.handle = _handle(device)
-        double = s.dtype is float64
+        double = s.dtype in (float64, complex128)
         compute = _COMPUTE_64F if double else _COMPUTE_TF32 if s.tf32 and s.dtype is float32 else _COMPUTE_32F
-        scale = float64 if double else float32
+        scale = s.dtype if s.dtype in COMPLEX else float64 if double else float32
         self.one, self.zero = np.ones(1, scale), np.zeros(1, scale)
         self.operation = lt.create("MatmulDesc", compute, DTYPES[scale])
         for attribute, transposed in ((_TRANSPOSED_A, s.transposed_y), (_TRANSPOSED_B, s.transposed_x)):

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from wengert.backends.checked import StoredSums, difference, has_reference, references, wrong
-from wengert.backends.cuda.kernel import BoundLibraryCall, KernelCall, name_of
+from wengert.backends.cuda.calls import GraphSegment, StepCall
 from wengert.backends.cuda.memory import DeviceArray, download
 from wengert.backends.cuda.program import CudaProgram
 from wengert.compiler.memory import storage
@@ -35,13 +35,14 @@ class CheckedCudaProgram(CudaProgram):
                 self._on_host(piece, arrays, table, results)
                 memory.note([piece])
                 continue
-            for number, calls in groupby(piece.calls, lambda call: call.step):
+            calls_of = piece.calls if isinstance(piece, GraphSegment) else [piece]
+            for number, calls in groupby(calls_of, lambda call: call.step):
                 self._run_step(number, list(calls), memory)
         memory.require_unchanged(map(storage, self.graph.outputs), "the program returns")
 
-    def _run_step(self, number: int, calls: Sequence[KernelCall | BoundLibraryCall], memory: StoredSums) -> None:
+    def _run_step(self, number: int, calls: Sequence[StepCall], memory: StoredSums) -> None:
         step = self.steps[number]
-        names = ", ".join(dict.fromkeys(name_of(call) for call in calls))
+        names = ", ".join(dict.fromkeys(call.name for call in calls))
         memory.require_unchanged(step.reads, f"step {number}, {names}, reads")
         known = references(step, memory.view) if all(map(has_reference, step.writes)) else []
         # what a step keeps for another alone, as attention does, is no value of the graph
@@ -54,12 +55,12 @@ class CheckedCudaProgram(CudaProgram):
                 raise wrong(f"step {number}, {names},", node, problem)
         memory.note(step.writes)
 
-    def _launch(self, call: KernelCall | BoundLibraryCall, number: int, step: Step) -> None:
+    def _launch(self, call: StepCall, number: int, step: Step) -> None:
         try:
             call.enqueue(self.driver)
             self.driver.synchronize()
         except CudaError as error:
             node = step.writes[0]
             stored = f"{node.op.name} {describe_type(node)}"
-            what = f"check: step {number}, {name_of(call)}, which computes {stored}: {error.message}"
+            what = f"check: step {number}, {call.name}, which computes {stored}: {error.message}"
             raise CudaError(what, node.location) from None

@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from wengert.backends.cpu.toolchain import KERNELS
 from wengert.core import cache
 from wengert.core.errors import CompilerError, DeviceError
+from wengert.kernels import headers as kernel_headers
+from wengert.kernels.launch import EXACT
 
 THREADS = os.cpu_count() or 1
+SHARED = ("math.h", "complex.h", "complex_functions.h")  # the headers that are one text for C and CUDA C++
 
 
 @functools.cache
@@ -35,7 +37,9 @@ def bindings() -> Any:
 @functools.cache
 def headers() -> dict[str, str]:
     """Our headers for the device, by the name they are included with."""
-    return {path.name: path.read_text() for path in (*sorted(KERNELS.glob("*.cuh")), KERNELS / "math.h")}
+    shared = {name: kernel_headers.headers("h")[name] for name in SHARED}
+    found = {**kernel_headers.headers("cuh"), **shared}
+    return {name: path.read_text() for name, path in found.items()}
 
 
 @functools.cache
@@ -91,6 +95,7 @@ def cubin(text: str, arch: str) -> bytes:
     names, contents = zip(*((name.encode(), body.encode()) for name, body in headers().items())) or ((), ())
     program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", len(names), list(contents), list(names))[1]
     options = [f"--gpu-architecture=sm_{arch}".encode(), *_options()]
+    options += [b"--fmad=false"] if text.startswith(EXACT) else []
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     if int(status):
         raise CompilerError(f"NVRTC could not build a kernel for sm_{arch}:\n{_log(nvrtc, program)[:2000]}")

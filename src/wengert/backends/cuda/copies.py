@@ -18,8 +18,7 @@ from weakref import finalize
 
 import numpy as np
 
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import DeviceArray, MemoryBlock, check_indices, transfers, upload
+from wengert.backends.cuda.memory import DeviceArray, MemoryBlock, check_indices, opened, transfers, upload
 from wengert.backends.protocol import Driver, StreamEvent
 from wengert.core.evaluation import watch
 from wengert.core.graph import Shape

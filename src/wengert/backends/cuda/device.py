@@ -11,8 +11,10 @@ from wengert.backends import protocol
 from wengert.backends.cuda import dlpack, driver, memory
 from wengert.backends.cuda.interpret import Settings, run
 from wengert.backends.cuda.memory import DeviceArray
+from wengert.backends.cuda.places import places
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
-from wengert.core.devices import Target
+from wengert.core.communication import drain
+from wengert.core.devices import Target, number_on_machine
 from wengert.core.graph import Node, Shape
 from wengert.kernels.launch import cuda_kernels
 from wengert.ops.movement import RESHAPE
@@ -21,7 +23,7 @@ from wengert.plan.plan import MakeCodegen, Plan
 
 def open_device(name: str, index: int) -> CudaDevice:
     """A GPU by its number; raises what is missing."""
-    return CudaDevice(name, driver.make(index))
+    return CudaDevice(name, driver.make(number_on_machine(index)))
 
 
 class CudaDevice:
@@ -75,6 +77,10 @@ class CudaDevice:
         of_rows = node.ndim > 0 and steps[0] == 1 and node.shape[1:] == array.shape[1:]
         return array.rows(starts[0], starts[0] + node.shape[0]) if of_rows else None
 
+    def places(self, array: DeviceArray) -> DeviceArray | None:
+        """The places, in memory's order, of elements that are not zero."""
+        return places(array)
+
     # --- computing --------------------------------------------------------------------------------------------------
 
     def can_compile(self) -> bool:
@@ -107,6 +113,7 @@ class CudaDevice:
 
     def synchronize(self) -> None:
         """Wait until the GPU has finished everything it was given."""
+        drain()
         self.driver.make_current()
         self.driver.synchronize()
 

@@ -16,8 +16,7 @@ from weakref import finalize
 
 import numpy as np
 
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import ALIGNMENT, DeviceArray
+from wengert.backends.cuda.memory import ALIGNMENT, DeviceArray, opened
 from wengert.core import devices
 from wengert.core.dtypes import ALL, as_dtype, bfloat16, bool_
 from wengert.core.errors import DTypeError
@@ -136,8 +135,7 @@ class _Capsule:
 
 def from_dlpack(x: Any) -> DeviceArray:
     """An array on the memory of another library's, which must be contiguous."""
-    index = x.__dlpack_device__()[1]
-    device = f"{devices.CUDA}:{index}"
+    device = devices.gpu_named(x.__dlpack_device__()[1])
     capsule = x.__dlpack__(stream=int(opened(device).stream))
     managed = ctypes.cast(_python.PyCapsule_GetPointer(capsule, _NEW), ctypes.POINTER(_Managed))
     tensor = managed.contents.tensor
@@ -160,7 +158,7 @@ def from_interface(x: Any) -> DeviceArray:
     _require_contiguous(shape, None if strides is None else [step // dtype.itemsize for step in strides])
     pointer = int(given["data"][0])
     driver = opened(f"{devices.CUDA}:0")
-    device = f"{devices.CUDA}:{driver.index_of(pointer) if pointer else 0}"
+    device = devices.gpu_named(driver.index_of(pointer)) if pointer else f"{devices.CUDA}:0"
     stream = given.get("stream")
     if stream is not None:
         opened(device).wait_for(int(stream))

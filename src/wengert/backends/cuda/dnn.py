@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.driver import opened
+from wengert.backends.cuda.memory import opened
 from wengert.core import cache
 from wengert.core.dtypes import HALF, bfloat16, float16, float32, float64
 from wengert.core.graph import Node
@@ -74,15 +74,18 @@ class ConvolutionShape:
 
 def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> ConvolutionShape | None:
     """The shape of a convolution's node and of what follows it, or None where cuDNN cannot do it."""
-    op, last, x, weight, y = shapes_of(node)
+    op, last, *values = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
-    if len(x) not in (4, 5) or dtype not in NAMES or crops or not min(x) or not min(weight) or not min(y):
+    if node.ndim not in (3, 4, 5) or dtype not in NAMES or crops or not all(map(min, values)):
         return None
     result, steps = (then.result, then) if then else (node.dtype, None)
-    return ConvolutionShape(
-        op.name, x, weight, y, a["stride"], a["padding"], a["dilation"], dtype, result, last, tf32, steps
-    )
+    one_axis = node.ndim == 3  # which is the width of images of height 1
+    x, weight, y = ((*v[:2], 1, v[2]) if one_axis else v for v in values)
+    stride, padding, dilation = (a["stride"], a["padding"], a["dilation"])
+    if one_axis:
+        stride, padding, dilation = (1, *stride), ((0, 0), *padding), (1, *dilation)
+    return ConvolutionShape(op.name, x, weight, y, stride, padding, dilation, dtype, result, last, tf32, steps)
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:

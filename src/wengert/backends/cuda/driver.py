@@ -7,26 +7,13 @@ A CudaDriver is one GPU with one stream of ours. Its parts are a file each: `str
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 from wengert.backends import protocol
 from wengert.backends.cuda.graph import GraphCapture
 from wengert.backends.cuda.transfer import Transfer
-from wengert.core import devices
-
-if TYPE_CHECKING:
-    from wengert.backends.cuda.device import CudaDevice
 
 
 class CudaDriver(Transfer, GraphCapture):
     """One GPU."""
-
-
-def opened(device: str) -> protocol.Driver:
-    """The driver of a device by its name, started on first use; this thread's calls go to it."""
-    driver = cast("CudaDevice", devices.of(device)).driver
-    driver.make_current()
-    return driver
 
 
 def make(index: int) -> protocol.Driver:

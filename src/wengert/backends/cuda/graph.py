@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.kernel import Arguments, KernelLoader
+from wengert.backends.cuda.calls import Arguments
+from wengert.backends.cuda.kernel import KernelLoader
 from wengert.backends.cuda.memset_kernels import OwnMemory, memsets_as_kernels
 
 
@@ -35,6 +36,55 @@ class CudaGraph:
     def owns(self, start: int, size: int) -> None:
         """Declare memory that only what is captured next uses: nothing else of the program, at any time."""
         self.own.append(OwnMemory(start, start + size, frozenset(map(int, self.nodes()))))
+
+    # --- conditions -------------------------------------------------------------------------------------------------
+
+    def condition(self) -> int:
+        """A new condition, which kernels of the graph set: its handle."""
+        graph = check(self.cu.cuStreamGetCaptureInfo(self.driver.stream))[2]
+        return int(check(self.cu.cuGraphConditionalHandleCreate(graph, self.driver.context, 0, 0)))
+
+    def loop(self, condition: int) -> Any:
+        """Capture a body that is repeated as long as a condition holds."""
+        return self._conditional(condition, self.cu.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE, 1)[0]
+
+    def branch(self, condition: int) -> tuple[Any, Any]:
+        """Capture two bodies, of which the first runs where a condition holds, and else the second."""
+        first, second = self._conditional(condition, self.cu.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_IF, 2)
+        return first, second
+
+    def _conditional(self, condition: int, kind: Any, bodies: int) -> list[Any]:
+        """A node with bodies, after what was captured last. The bodies are in the node's parameters afterwards."""
+        cu, stream = self.cu, self.driver.stream
+        graph, before = check(cu.cuStreamGetCaptureInfo(stream))[2:4]
+        parameters = cu.CUgraphNodeParams()
+        parameters.type = cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        parameters.conditional.handle = cu.CUgraphConditionalHandle(condition)
+        parameters.conditional.type, parameters.conditional.size = kind, bodies
+        parameters.conditional.ctx = self.driver.context
+        node = check(cu.cuGraphAddNode(graph, list(before), None, len(before), parameters))
+        made = list(parameters.conditional.phGraph_out)
+        self.after([node])
+        return made
+
+    @contextmanager
+    def inside(self, body: Any) -> Iterator[None]:
+        """Inside, what is put on the stream is captured in a body: the stream is another one meanwhile."""
+        cu, outer = self.cu, self.driver.stream
+        stream = check(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        try:
+            check(cu.cuStreamBeginCaptureToGraph(stream, body, None, None, 0, mode))
+            self.driver.stream = stream
+            try:
+                yield
+            finally:
+                self.driver.stream = outer
+                check(cu.cuStreamEndCapture(stream))
+        finally:
+            check(cu.cuStreamDestroy(stream))
+
+    # --- replay -----------------------------------------------------------------------------------------------------
 
     def finish(self, graph: Any) -> None:
         """Make the captured graph ready to replay."""
@@ -72,6 +122,10 @@ class CudaGraph:
 
 class GraphCapture(KernelLoader):
     """A stream whose launches can be captured as a graph."""
+
+    def has_conditions(self) -> bool:
+        """Whether graphs may have bodies that run on conditions, two for a branch: from CUDA 12.8 on."""
+        return int(check(self.cu.cuDriverGetVersion())) >= 12080
 
     @contextmanager
     def capturing(self) -> Iterator[CudaGraph]:

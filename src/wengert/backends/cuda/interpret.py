@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.backends.checked import difference, reference_of, wrong
 from wengert.backends.cuda.checked import CheckedCudaProgram
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.memory import DeviceArray, download, upload
+from wengert.backends.cuda.memory import DeviceArray, download, opened, upload
 from wengert.backends.cuda.program import CudaProgram, codegen_with, target_of
 from wengert.backends.cuda.single_op import SingleOpKernel
+from wengert.compiler.rewrite import bodies_of
+from wengert.core.canonical import frozen_attributes
+from wengert.core.communication import current
 from wengert.core.context import mode
 from wengert.core.errors import CompilerError, CudaError
 from wengert.core.evaluation import check_nans, watch
@@ -30,7 +33,8 @@ from wengert.kernels.launch import Launch
 from wengert.ops.core import ALIAS, LITERAL, STOP_GRADIENT, VARIABLE, placeholder
 from wengert.ops.movement import RESHAPE
 from wengert.ops.op import PICK, pick
-from wengert.plan.pipeline import planned
+from wengert.plan.pipeline import compiled_plan, planned
+from wengert.plan.plan import nested
 
 BOUND = 4096  # of what carries out nodes, kept for the next; the one not used for longest goes first
 _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
@@ -44,10 +48,14 @@ class _Later:
     def _connect(self) -> None:
         pass
 
-    def __call__(self, *arguments: Any, **options: Any) -> list[Any]:
-        """As that of a program."""
+    def stands_for(self, node: Node) -> None:
+        """Connect it, if it was not, and have failures name this node."""
         if self.pieces is None:
             super()._connect()  # type: ignore[misc]
+        super().stands_for(node)  # type: ignore[misc]
+
+    def __call__(self, *arguments: Any, **options: Any) -> list[Any]:
+        """As that of a program."""
         results: list[Any] = super().__call__(*arguments, **options)  # type: ignore[misc]
         return results
 
@@ -130,8 +138,8 @@ def _unconnected(carrier: Carrier) -> Iterable[Launch]:
     """The launches of what was never called."""
     if isinstance(carrier, SingleOpKernel):
         return carrier.launches if carrier.calls is None else ()
-    works = [step for step in carrier.steps if step.launches] if carrier.pieces is None else []
-    return [launch for work in works for launch in work.launches]
+    plans = nested(carrier.plan) if carrier.pieces is None else ()
+    return [launch for plan in plans for step in plan.steps for launch in step.launches]
 
 
 def _is_computed(node: Node) -> bool:
@@ -159,6 +167,7 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
     carrier = carrier or _carrier(node, settings)
     if isinstance(carrier, SingleOpKernel):
         return _by_prebuilt(node, carrier, settings.check)
+    carrier.stands_for(node)
     results = carrier([source.buffer for source in _given(node)])
     return tuple(results) if isinstance(node.dtype, tuple) else results[0]
 
@@ -222,10 +231,16 @@ def _program(node: Node, given: Sequence[Node], settings: Settings) -> Carrier:
     kind = _CheckedSingle if settings.check else _Single
     graph = _graph_of(node, given, settings.device)
     target = target_of(settings.device, settings.tf32)
-    return kind(planned(graph, target, codegen_with()), captures=False)
+    if node.op.collective:  # which passes prepare; sums are added in the order that every engine on the host has
+        target = replace(target.with_invariance(True), overlaps=current.on_device is not None)
+    plan = compiled_plan if node.op.collective or bodies_of(node) else planned  # the passes go through bodies, too
+    return kind(plan(graph, target, codegen_with()), captures=False)
 
 
 def _attributes(node: Node) -> Hashable:
+    """The attributes of a node as a part of a key, bodies by what they compute."""
+    if bodies_of(node):
+        return frozen_attributes(node.attrs)
     return tuple((name, value if isinstance(value, Hashable) else repr(value)) for name, value in node.attrs.items())
 
 

@@ -21,22 +21,27 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wengert.backends.cuda import blas, dnn, dnn_attention
+from wengert.backends.cuda import blas, dnn, dnn_attention, fft, solver, solver_calls
+from wengert.backends.cuda.calls import BoundLibraryCall, KernelCall
 from wengert.backends.cuda.compile import headers
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.kernel import BoundLibraryCall, KernelCall
+from wengert.backends.cuda.memory import opened
 from wengert.backends.protocol import Driver, Replayable
 from wengert.core import cache
 from wengert.core.errors import OutOfMemoryError
-from wengert.core.graph import Node
+from wengert.core.graph import Node, describe_type
 from wengert.kernels.convolution.form import CONVOLUTIONS
-from wengert.kernels.launch import ERROR_FLAG, Launch, TensorMap
+from wengert.kernels.launch import ERROR_FLAG, FAILING_OP, Launch, TensorMap
 from wengert.kernels.matmul.product import is_even, product
 from wengert.ops.linalg import MATMUL
-from wengert.plan.plan import Choice, How, LibraryCandidate, Step
+from wengert.ops.op import Op
+from wengert.plan.libraries import Choice, LibraryRecipe
+from wengert.plan.plan import How, LibraryCandidate, Step
 
 SUGGESTED = 8  # ways of a library that are worth a try
 FUSED = 4  # of cuDNN's with what follows a convolution: each takes it half a second to compile
+
+
+_said: set[Op] = set()  # ops of which it was said that a library is missing
 
 
 class CudaLibraries:
@@ -67,6 +72,21 @@ class CudaLibraries:
         if node.op in CONVOLUTIONS:
             return dnn.shape_of(node, self.tf32, epilogue)
         return dnn_attention.shape_of(node, keeper) if node.op in dnn_attention.ATTENTIONS else None
+
+    def recipes(self, node: Node) -> Sequence[LibraryRecipe]:
+        """What cuSOLVER, cuBLAS and cuFFT have for an op, by several calls."""
+        if node.op in fft.TRANSFORMS:
+            return fft.recipes(node, opened(self.device).index)
+        return solver.recipes(node, opened(self.device).index) if node.op in solver.OPS else ()
+
+    def say_missing(self, node: Node) -> None:
+        """Say, once for an op, that the host computes it because a library is not installed, if that is so."""
+        known = ("cuSOLVER", solver.OPS, solver_calls.library), ("cuFFT", fft.TRANSFORMS, fft.library)
+        for name, ops, library in known:
+            if node.op in ops and library() is None and node.op not in _said:
+                _said.add(node.op)
+                what = f"{node.op.name} {describe_type(node)} is computed on the host: {name} is missing"
+                warnings.warn(f"{what}; install it with: pip install 'wengert[cuda-math]'", stacklevel=2)
 
     def operands(self, node: Node) -> Sequence[Node]:
         """What a library's candidate for an op reads, in order."""
@@ -281,14 +301,14 @@ class Bench:
     def _calls(self, step: Step) -> Sequence[KernelCall | BoundLibraryCall]:
         """What carries a step out, with the addresses in place."""
         places = {name: self.places[node] for name, node in step.buffers.items()}
-        places[ERROR_FLAG] = self.driver.error_flag()
+        places |= {ERROR_FLAG: self.driver.error_flag(), FAILING_OP: 0}
         at = self.workspace
         for name, size in step.workspace.items():
             places[name] = at
             at += _rounded(size)
         calls: list[KernelCall | BoundLibraryCall] = []
         if step.library is not None:
-            call = BoundLibraryCall(step.library.candidate, len(step.library.operands), places.get("workspace", 0), 0)
+            call = BoundLibraryCall(step.library, places.get("workspace", 0), 0)
             call.pointers[:] = [places[name] for name in step.library.operands]
             calls.append(call)
         for launch in step.launches:

@@ -12,16 +12,22 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from wengert.backends.cuda.driver import opened
+from wengert.backends import protocol
+from wengert.backends.cuda.failures import failed
+from wengert.core import devices
 from wengert.core.code import describe, here
+from wengert.core.communication import drain
 from wengert.core.devices import keepers
 from wengert.core.errors import OutOfMemoryError, OutOfRangeError
 from wengert.core.graph import Shape
 from wengert.core.ownership import ownership
+
+if TYPE_CHECKING:
+    from wengert.backends.cuda.device import CudaDevice
 
 _LARGE = 1 << 30  # bytes: from here on it is worth a look whether there is so much at all
 ALIGNMENT = 16  # bytes: what the widest load of a kernel asks for
@@ -51,6 +57,13 @@ unchecked: dict[str, dict[str, None]] = {}
 
 usage: dict[str, Usage] = {}
 _lock = threading.RLock()  # of `usage`: garbage may be collected, and blocks be freed, while it is held
+
+
+def opened(device: str) -> protocol.Driver:
+    """The driver of a device by its name, started on first use; this thread's calls go to it."""
+    driver = cast("CudaDevice", devices.of(device)).driver
+    driver.make_current()
+    return driver
 
 
 class MemoryBlock:
@@ -197,6 +210,7 @@ def download(array: DeviceArray) -> np.ndarray[Any, Any]:
     """A device array on the host."""
     made = np.empty(array.shape, array.dtype)
     driver = opened(array.device)
+    drain()
     if made.nbytes:
         driver.download(made, array.pointer)
     check_indices(array.device)
@@ -206,9 +220,13 @@ def download(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def check_indices(device: str) -> None:
-    """Raise if an index was out of range since somebody last looked; waits for the device if one may have been."""
+    """Raise if an index was out of range, or an op failed, since somebody last looked; waits for the device if so."""
     checks = unchecked.pop(device, None)
-    if checks and opened(device).took_error():
+    drain()
+    noted = opened(device).took_error() if checks else 0
+    if noted > 1:
+        raise failed(noted)
+    if checks and noted:
         what = "an index (a class, an integer's exponent, a quantile)"
         raise OutOfRangeError(f"{what} was out of range on {device}, in one of these: {', '.join(checks)}")
 

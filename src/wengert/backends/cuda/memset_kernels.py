@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.backends.cuda.bindings import check
-from wengert.backends.cuda.kernel import Arguments, KernelLoader
+from wengert.backends.cuda.calls import Arguments
+from wengert.backends.cuda.kernel import KernelLoader
 from wengert.core.errors import CudaError
 from wengert.kernels.launch import Launch, Struct
 

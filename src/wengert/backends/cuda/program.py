@@ -11,34 +11,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import numpy as np
 
 from wengert.backends.cuda import report
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.kernel import BoundLibraryCall, GraphSegment, KernelCall
+from wengert.backends.cuda.bodies import compute_here, held_constant, placed
+from wengert.backends.cuda.calls import BoundLibraryCall, GraphSegment, KernelCall, StepCall, bound_calls
+from wengert.backends.cuda.collectives import CollectiveCalls, launched_by
+from wengert.backends.cuda.failures import number_of
 from wengert.backends.cuda.libraries import CandidateTimer, CudaLibraries, choices_of
-from wengert.backends.cuda.memory import DeviceArray, afforded, download, unchecked, upload, upload_into
+from wengert.backends.cuda.loops import BoundLoop
+from wengert.backends.cuda.memory import DeviceArray, afforded, download, opened, unchecked, upload_into
 from wengert.backends.cuda.recycle import OutputArrays
 from wengert.backends.cuda.replay import CudaReplay
 from wengert.compiler.memory import storage
 from wengert.core.code import describe
 from wengert.core.devices import Target
-from wengert.core.evaluation import apply_here, watch
+from wengert.core.evaluation import watch
 from wengert.core.graph import Graph, Node, Shape
-from wengert.kernels.launch import ERROR_FLAG, TensorMap
-from wengert.ops.op import PICK
-from wengert.plan import plan as planning
+from wengert.kernels.launch import ERROR_FLAG, FAILING_OP
+from wengert.kernels.loops.device import KERNELS
 from wengert.plan.cuda_codegen import CudaCodegen
 from wengert.plan.outputs import counted_on, device_of
 from wengert.plan.pipeline import planned
-from wengert.plan.plan import MakeCodegen, Plan, Step
+from wengert.plan.plan import MakeCodegen, Plan, nested
 
 NOTHING: Mapping[int, Any] = {}
-CAPTURED_ANEW = 2  # how often for a slot that moves, before it gets a fixed place
+CAPTURED_ANEW = 4  # how often for a slot that moves to where it never was, before it gets a fixed place
 
 
 class CudaProgram:
@@ -60,6 +63,7 @@ class CudaProgram:
             else {}
         )
         self.counts = {i: count for i, count in counts.items() if count is not None}
+        self.collectives = launched_by(self.steps) if plan.target.overlaps else None
         self._plan_results()
         start = perf_counter()
         self._connect()
@@ -71,26 +75,24 @@ class CudaProgram:
         """Compile and load the kernels, pack their arguments, note which of them change between calls."""
         driver = self.driver
         arena = afforded(driver.arena, self.plan.arena.size, self.device)
-        launches = [launch for step in self.steps for launch in step.launches]
+        steps = [step for plan in nested(self.plan) for step in plan.steps]
+        launches = [launch for step in steps for launch in step.launches]
+        launches += KERNELS if any(step.loop is not None for step in steps) else ()
         self.sources = list(dict.fromkeys(launch.source for launch in launches))
-        checking = [step for step in self.steps if any(ERROR_FLAG in launch.arguments for launch in step.launches)]
+        checking = [step for step in steps if any(ERROR_FLAG in launch.arguments for launch in step.launches)]
         self.checks = dict.fromkeys(_named(node) for step in checking for node in step.writes)
-        functions = driver.kernels(launches)
-        self.held = [_constant(node, self.device) for node in self.plan.buffers.constants]
+        driver.kernels(launches)
+        self.held = [held_constant(node, self.device) for node in self.plan.buffers.constants]
         self.pieces: list[Any] = []
-        self.users: dict[int, list[tuple[GraphSegment, Any, int]]] = {}
+        self.users: dict[int, list[tuple[Any, StepCall, int]]] = {}  # by slot, with the piece that a call is in
         for number, step in enumerate(self.steps):
             if step.host_op is not None:
                 self.pieces.append(step.host_op)
                 continue
-            if not self.pieces or isinstance(self.pieces[-1], Node):
-                self.pieces.append(GraphSegment(driver, lambda number: _named(self.steps[number].writes[0])))
-            if step.library is not None:
-                self._bind_library(number, step.library, arena, self.pieces[-1])
-            for launch in step.launches:
-                call = KernelCall(functions[launch.source, launch.entry], launch, driver.encode, number)
-                self.pieces[-1].add(call, self.plan.waits[number])
-                self._bind(call, number, step, arena, self.pieces[-1])
+            for call, used in bound_calls(self.plan, number, arena, driver):
+                self._place(call)
+                for slot, position in used:
+                    self.users.setdefault(slot, []).append((self.pieces[-1], call, position))
         self.last = [0] * sum(map(len, self.plan.buffers[:3]))
         self.staging: dict[int, tuple[DeviceArray, bytes]] = {}
         self.from_host: dict[int, ref[Any]] = {}  # by input: the array on the host that is staged
@@ -98,33 +100,20 @@ class CudaProgram:
         self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
         self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
 
-    def _bind_library(self, number: int, library: planning.LibraryCall, arena: int, segment: GraphSegment) -> None:
-        step, offsets = self.steps[number], self.plan.arena.offsets
-        size = library.candidate.workspace
-        workspace = arena + offsets[number, "workspace"] if size else 0
-        own = size if (number, "workspace") in self.plan.private else 0
-        call = BoundLibraryCall(library.candidate, len(library.operands), workspace, number, own)
-        segment.add(call, self.plan.waits[number])
-        for position, name in enumerate(library.operands):
-            node = step.buffers.get(name)
-            if node is not None and node in self.slots:
-                self.users.setdefault(self.slots[node], []).append((segment, call, position))
-            else:
-                call.pointers[position] = arena + offsets[(number, name) if node is None else node]
+    def _place(self, call: StepCall) -> None:
+        """Put a call at the end: into a segment, but for a loop that the host steps through.
 
-    def _bind(self, call: KernelCall, number: int, step: Step, arena: int, segment: GraphSegment) -> None:
-        for position, given in enumerate(call.launch.spread):
-            argument = given.buffer if isinstance(given, TensorMap) else given
-            if not isinstance(argument, str):
-                continue
-            if argument == ERROR_FLAG:
-                call.arguments.set(position, self.driver.error_flag())
-            elif argument not in step.buffers:
-                call.arguments.set(position, arena + self.plan.arena.offsets[number, argument])
-            elif (node := step.buffers[argument]) in self.slots:
-                self.users.setdefault(self.slots[node], []).append((segment, call, position))
-            else:
-                call.arguments.set(position, arena + self.plan.arena.offsets[node])
+        What cannot be captured goes between two graphs, on the same stream.
+        """
+        if isinstance(call, BoundLoop) and call.needs_host(self.driver):
+            self.pieces.append(call)
+            return
+        captured = not isinstance(call, BoundLibraryCall) or call.is_capturable
+        last = self.pieces[-1] if self.pieces else None
+        if not isinstance(last, GraphSegment) or last.is_capturable is not captured:
+            last = GraphSegment(self.driver, lambda number: _named(self.steps[number].writes[0]), captured)
+            self.pieces.append(last)
+        last.add(call, self.plan.waits[call.step])
 
     # --- showing --------------------------------------------------------------------------------------------------
 
@@ -167,6 +156,8 @@ class CudaProgram:
                 unchecked.setdefault(self.device, {}).update(self.checks)
             self.copy_in()
             self._run(arrays, table)
+            if self.collectives is not None:
+                self.collectives.tell(self.driver)
             if self.checks and any(isinstance(piece, Node) for piece in self.pieces):
                 unchecked.setdefault(self.device, {}).update(self.checks)  # an op on the host has looked in between
             self.copy_out()
@@ -178,10 +169,19 @@ class CudaProgram:
         for piece in self.pieces:
             if isinstance(piece, Node):
                 self._on_host(piece, arrays, table, results)
+            elif isinstance(piece, BoundLoop):
+                self._step_through(piece)
             elif watch.observer is None:
                 piece.run(self.captures)
             else:
                 watch.observer.ran_steps(self, piece.run_timed())
+
+    def _step_through(self, loop: BoundLoop) -> None:
+        """Carry out a loop from the host."""
+        start = self.driver.event() if watch.observer is not None else None
+        loop.enqueue(self.driver)
+        if start is not None and watch.observer is not None:
+            watch.observer.ran_steps(self, [(loop.step, start, self.driver.event())])
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any], owned: Container[int]) -> list[Any]:
         """The device's outputs and the host's, in the graph's order; the latter, too, over what they replace."""
@@ -224,11 +224,19 @@ class CudaProgram:
                 if array.pointer != self.last[slot]:
                     self.move(slot, array)
 
-    def move(self, slot: int, array: DeviceArray) -> None:
-        """Give what uses a slot another address."""
+    def move(self, slot: int, array: DeviceArray, comes_back: bool = False) -> None:
+        """Give what uses a slot another address; or one that it had before, for which a graph is kept from now on."""
         if slot in self.users and slot not in self.fixed:
-            self._point_slot(slot, array, is_first=not self.last[slot])
+            self._point_slot(slot, array, not self.last[slot], comes_back)
         self.last[slot] = array.pointer
+
+    def stands_for(self, node: Node) -> None:
+        """Have what fails in this program, which is one op's, name this node of it, and its line."""
+        calls = [call for piece in self.pieces if isinstance(piece, GraphSegment) for call in piece.calls]
+        for call in calls:
+            if isinstance(call, KernelCall) and FAILING_OP in call.launch.arguments:
+                call.point(call.launch.spread.index(FAILING_OP), number_of(node))
+        self.checks = {_named(node): None} if self.checks else self.checks
 
     def _made(self, k: int, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
         """An array for an output."""
@@ -239,26 +247,24 @@ class CudaProgram:
         """This program on the memory of its last call, in which only these inputs and outputs may move."""
         return CudaReplay.of(self, inputs, outputs)
 
-    def _point_slot(self, slot: int, array: DeviceArray, is_first: bool) -> None:
+    def _point_slot(self, slot: int, array: DeviceArray, is_first: bool, comes_back: bool) -> None:
         """Give all that use a slot its address.
 
         A library's call is captured with the address it had: when that moves, all is captured anew. For a slot that
         moves again and again all use a fixed place instead, with copies to and fro.
         """
         users = self.users[slot]
-        moves = not is_first and any(isinstance(call, BoundLibraryCall) for _, call, _ in users)
+        moves = not is_first and any(call.keeps_addresses for _, call, _ in users)
         if moves:
-            self.moved[slot] += 1
+            self.moved[slot] = 0 if comes_back else self.moved[slot] + 1
         if self.moved[slot] > CAPTURED_ANEW:
             array = self.fixed[slot] = DeviceArray(array.shape, array.dtype, self.device)
-        for segment, call, position in users:
+        for piece, call, position in users:
+            call.point(position, array.pointer)
             if isinstance(call, KernelCall):
-                call.arguments.set(position, array.pointer)
-                segment.changed.add(call)
-            else:
-                call.pointers[position] = array.pointer
+                piece.changed.add(call)
             if moves:
-                segment.graph = None
+                piece.graph = None
 
     def copy_in(self) -> None:
         """Bring what has a fixed place there."""
@@ -276,19 +282,10 @@ class CudaProgram:
         self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray], results: dict[Any, Any]
     ) -> None:
         """Compute an op by its reference: its operands come down, its result goes up."""
-        if node.op is PICK and node.sources[0] in results:
-            value = results[node.sources[0]][node.attrs["index"]]
-        else:
-            operands = [results[s] if s in results else self._fetched(s, arrays, table) for s in node.sources]
-            with np.errstate(all="ignore"):
-                value = apply_here(node, operands)
-        if isinstance(node.dtype, tuple):
-            results[node] = value
-        else:
-            array = np.asarray(value, order="C")
-            upload_into(self._address(node, table), array, self.device)
+        fetched, address = partial(self._fetched, arrays, table), partial(self._address, table=table)
+        compute_here(node, results, fetched, address, self.device)
 
-    def _fetched(self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> np.ndarray[Any, Any]:
+    def _fetched(self, arrays: Sequence[Any], table: Sequence[DeviceArray], node: Node) -> np.ndarray[Any, Any]:
         owner = storage(node)
         slot = self.slots.get(owner)
         if slot is not None and slot < len(arrays) and isinstance(arrays[slot], np.ndarray):
@@ -297,8 +294,7 @@ class CudaProgram:
 
     def _placed(self, node: Node, table: Sequence[DeviceArray]) -> DeviceArray:
         """A value where it lies while the program runs."""
-        place = _Place(self._address(node, table), self.device)
-        return DeviceArray.over(node.shape, node.dtype, place, place.pointer, place)
+        return placed(node, self._address(node, table), self.device)
 
     def _address(self, node: Node, table: Sequence[DeviceArray]) -> int:
         owner = storage(node)
@@ -336,18 +332,6 @@ class CudaProgram:
                 self.changed.append((k, node, owner in free))
 
 
-class _Place(NamedTuple):
-    """A place in the arena, which owns its memory."""
-
-    pointer: int
-    device: str
-
-
-def _constant(node: Node, device: str) -> DeviceArray:
-    buffer = node.buffer
-    return buffer if type(buffer) is DeviceArray else upload(np.asarray(buffer), device)
-
-
 def _named(node: Node) -> str:
     return f"{node.op.name} at {describe(node.location)}"
 
@@ -363,7 +347,8 @@ def codegen_with(tuning: float = 0.0) -> MakeCodegen:
     def make(target: Target) -> CudaCodegen:
         driver = opened(target.device)
         libraries = CudaLibraries(target.device, target.tf32)
-        return CudaCodegen(target, libraries, choices_of(driver), CandidateTimer(driver), tuning)
+        timer = CandidateTimer(driver)
+        return CudaCodegen(target, libraries, choices_of(driver), timer, tuning, CollectiveCalls())
 
     return make
 

@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy as np
 
-from wengert.backends.cuda.kernel import GraphSegment
+from wengert.backends.cuda.calls import GraphSegment
 from wengert.backends.cuda.memory import DeviceArray, unchecked
 from wengert.backends.cuda.recycle import SMALL, OutputArrays
 from wengert.backends.cuda.stream import current
@@ -74,12 +74,12 @@ class CudaReplay:
                 program.staged(i, array)
         return True
 
-    def _count(self) -> None:
-        """Do on the host what the program does to counters that lie there."""
-        for reference, count in self.counters:
-            counter: Any = reference()
-            if counter is not None:
-                np.add(counter, count, out=counter)
+    def _finish(self) -> None:
+        """Do on the host what the program does to counters that lie there, and tell of collectives."""
+        for counter, count in ((found, n) for reference, n in self.counters if (found := reference()) is not None):
+            np.add(counter, count, out=counter)
+        if self.program.collectives is not None:
+            self.program.collectives.tell(self.program.driver)
 
     def run(self, arrays: Sequence[Any], made: Sequence[DeviceArray]) -> bool:
         """Compute the fresh outputs from arrays for the inputs that may move; not if what it reads anew is gone."""
@@ -107,8 +107,8 @@ class CudaReplay:
             else:
                 for graph in graphs:
                     graph.replay()
-            if self.counters:
-                self._count()
+            if self.counters or program.collectives is not None:
+                self._finish()
         finally:
             driver.lock.release()
         return True
@@ -129,7 +129,8 @@ class CudaReplay:
     def _move(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
         """Have the program use other addresses; if it did so before, in a new graph, and the one it has is kept."""
         program = self.program
-        if pointers in self.left and len(self.graphs) <= ASIDE and not program.fixed:
+        comes_back = pointers in self.left and len(self.graphs) <= ASIDE and not program.fixed
+        if comes_back:
             for piece in program.pieces:
                 piece.graph = None
         else:
@@ -138,7 +139,7 @@ class CudaReplay:
         self.pointers = ()  # until all are moved: there may be no memory for that
         for slot, array in zip(self.slots, table):
             if array.pointer != program.last[slot]:
-                program.move(slot, array)
+                program.move(slot, array, comes_back)
         self.pointers = pointers
 
 

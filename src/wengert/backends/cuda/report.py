@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from wengert.core.code import describe
-from wengert.plan.plan import Step
+from wengert.plan.describe import loop
+from wengert.plan.plan import Body, Step, nested
 
 if TYPE_CHECKING:
     from wengert.backends.cuda.program import CudaProgram
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
 def described(program: CudaProgram) -> str:
     """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
-    launches = sum(len(step.launches) for step in program.steps)
-    libraries = sum(step.library is not None for step in program.steps)
-    on_host = [step.host_op.op.name for step in program.steps if step.host_op is not None]
+    steps = [step for plan in nested(program.plan) for step in plan.steps]
+    launches = sum(len(step.launches) for step in steps)
+    libraries = sum(step.library is not None for step in steps)
+    on_host = [step.host_op.op.name for step in steps if step.host_op is not None]
     named = f": {', '.join(sorted(set(on_host)))}" if on_host else ""
     lines = [
         "",
@@ -26,19 +28,34 @@ def described(program: CudaProgram) -> str:
     ]
     lines += [f"  {program.plan.tuned}"] if program.plan.tuned is not None else []
     for step in program.steps:
-        where = next((describe(node.location) for node in step.writes if node.location), "")
-        if step.host_op is not None:
-            lines.append(f"  {step.host_op.op.name}: on the host, by its reference  {where}")
-        if step.library is not None:
-            lines.append(f"  {step.writes[0].op.name}: {step.library.candidate.name}  {where}")
-        lines += [f"  {launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}" for launch in step.launches]
-        lines += [f"    {step.choice}"] if step.choice is not None else []
+        lines += _lines_of(step, "  ")
     return "\n".join(lines)
+
+
+def _lines_of(step: Step, indent: str) -> list[str]:
+    """What a step launches or calls; the steps of a loop's bodies are indented below it."""
+    where = next((describe(node.location) for node in step.writes if node.location), "")
+    lines = loop(step, indent)[:1]
+    for part in step.parts:
+        if isinstance(part, Body):
+            lines.append(f"{indent}  {part.name}:")
+            lines += [line for inner in part.plan.steps for line in _lines_of(inner, f"{indent}    ")]
+    if step.host_op is not None:
+        lines.append(f"{indent}{step.host_op.op.name}: on the host, by its reference  {where}")
+    if step.library is not None:
+        lines.append(f"{indent}{step.writes[0].op.name}: {step.library.candidate.name}  {where}")
+    lines += [
+        f"{indent}{launch.entry} {launch.grid} x {launch.block}: {launch.why}  {where}" for launch in step.launches
+    ]
+    return [*lines, *([f"{indent}  {step.choice}"] if step.choice is not None else [])]
 
 
 def text_of(step: Step) -> str:
     """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
-    launches = {launch.entry: launch for launch in step.launches}
+    bodies = [
+        inner for part in step.parts if isinstance(part, Body) for plan in nested(part.plan) for inner in plan.steps
+    ]
+    launches = {launch.entry: launch for one in (step, *bodies) for launch in one.launches}
     return "\n".join(f"// {x.grid} blocks of {x.block} threads: {x.why}\n{x.source}" for x in launches.values())
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from wengert.backends.cuda.driver import opened
-from wengert.backends.cuda.kernel import KernelCall
-from wengert.backends.cuda.memory import DeviceArray, afforded, unchecked, upload
+from wengert.backends.cuda.calls import KernelCall
+from wengert.backends.cuda.memory import DeviceArray, afforded, opened, unchecked, upload
 from wengert.core.code import describe
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node

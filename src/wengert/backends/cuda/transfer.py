@@ -67,19 +67,21 @@ class Transfer(Allocator):
             check(self.cu.cuMemsetD8Async(pointer, 0, size, self.stream))
 
     def error_flag(self) -> int:
-        """The address of the number that kernels set when they meet an index out of range."""
+        """The address of the number that kernels set when they meet an index out of range, or cannot go on."""
         with self.lock:
             if not self.flag:
                 self.flag = self.allocate(4)
                 self.clear(self.flag, 4)
             return self.flag
 
-    def took_error(self) -> bool:
-        """Whether a kernel has met an index out of range since the last time of asking; waits for all kernels."""
+    def took_error(self) -> int:
+        """What kernels have noted since the last time of asking: 0 for nothing, 1 where an index was out of range, or
+        the number of an op that failed and how; waits for all kernels.
+        """
         if not self.flag:
-            return False
+            return 0
         found = np.zeros(1, np.int32)
         self.download(found, self.flag)
         if found[0]:
             self.clear(self.flag, 4)
-        return bool(found[0])
+        return int(found[0])

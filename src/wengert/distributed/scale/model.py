@@ -18,7 +18,7 @@ from wengert.core.errors import CompilerError
 from wengert.core.graph import Node
 from wengert.distributed.scale.machines import Cluster, collective_seconds
 from wengert.distributed.scale.rank_program import Message, RankProgram, RunPlan, flight_of, put_in
-from wengert.plan.plan import Plan, Wait
+from wengert.plan.plan import Plan, Start
 
 KINDS = {"all_reduce_many": "all_reduce", "all_reduce_max": "all_reduce"}
 """What a collective costs as, where it is not by its own name."""
@@ -53,7 +53,7 @@ class RankTime:
                 continue
             if node not in done:
                 done[node] = self._start(node, cluster)
-            if step.host_op is not None or any(isinstance(part, Wait) for part in step.parts):
+            if not isinstance(step.flight, Start):
                 waited = max(0.0, done[node] - self.now)
                 self.waits[node] = self.waits.get(node, 0.0) + waited
                 self.exposed += waited

@@ -25,7 +25,8 @@ from wengert.core.graph import Graph, Node
 from wengert.core.mesh import Mesh
 from wengert.distributed.scale.beside import beside
 from wengert.distributed.scale.machines import Cluster
-from wengert.plan.plan import Plan, Start, Step, Wait
+from wengert.plan.collectives import collective_of
+from wengert.plan.plan import Plan, Step
 from wengert.runtime.config import config
 from wengert.runtime.debug.explain import flops, moved_by, size_of
 from wengert.runtime.debug.profile import step_seconds
@@ -209,9 +210,7 @@ def _made_up(node: Node, rng: np.random.Generator) -> np.ndarray[Any, Any]:
 
 def flight_of(step: Step) -> Node | None:
     """The collective that a step carries out, starts or waits for."""
-    part = next((part for part in step.parts if isinstance(part, (Start, Wait))), None)
-    node = step.host_op if part is None else part.node
-    return node if node is not None and node.op.collective else None
+    return collective_of(step) if step.flight is None else step.flight.node
 
 
 def put_in(node: Node) -> int:

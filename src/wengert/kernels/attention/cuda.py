@@ -15,6 +15,7 @@ from typing import Any
 from wengert.core.dtypes import bool_
 from wengert.core.graph import Node
 from wengert.kernels.attention.form import AttentionForm, attention, by_head
+from wengert.kernels.copy.cuda import cleared
 from wengert.kernels.launch import H200, Asked, DeviceProperties, Launch, LaunchList, Named
 from wengert.kernels.matmul.gemm_source import wgmma
 from wengert.kernels.matmul.product import HALVES, device_type, sum_type
@@ -130,8 +131,13 @@ def has_work(node: Node, device: DeviceProperties = H200) -> bool:
     """Whether our kernels carry out an attention: some tile of theirs fits shared memory."""
     a = attention(node)
     if a is None:
-        return not isinstance(node.dtype, tuple) and not node.size
+        return _has_nothing(node) if isinstance(node.dtype, tuple) else not node.size
     return _forward_tile(a, device) is not None and (node.op is ATTENTION or _back_tile(a, device) is not None)
+
+
+def _has_nothing(node: Node) -> bool:
+    """Whether there are no queries, or no keys: all cotangents are zeros."""
+    return any(0 in source.shape for source in node.sources)
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
@@ -264,6 +270,8 @@ def backward(
     temporary. `parts` is a temporary in which blocks leave the totals of their columns: see `parts_of_totals`.
     """
     a = attention(node)
+    if _has_nothing(node):
+        return cleared(list(results.values()), named, device)
     walk, back = (None, None) if a is None else (_forward_tile(a, device), _back_tile(a, device))
     if a is None or walk is None or back is None:
         return None

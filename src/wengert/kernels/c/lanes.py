@@ -78,7 +78,7 @@ class Lanes(Writer):
         self.open("for (long lane = 0; lane < lanes; lane++)")
         for reduction in reductions:
             name = reduction.name
-            self.line(f"{self._combine(f'{name}_lanes[lane]', reduction.kind, f'{name}_parts[part][start + lane]')};")
+            self.line(f"{self._combine(f'{name}_lanes[lane]', reduction, f'{name}_parts[part][start + lane]')};")
             if self._checks_nan(reduction):
                 self.line(f"{name}_nan_lanes[lane] |= {name}_nan_parts[part][start + lane];")
         self.close(2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wengert.core.dtypes import COMPLEX
 from wengert.kernels.c.source import Body, ParallelFor, Writer, is_position
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
@@ -108,7 +109,7 @@ class RowWriter(Writer):
         self.close()
         self.summed = set()
         for name, reduction in wide.items():
-            self.line(f"{self._combine(name, reduction.kind, f'{name}_sum')};")
+            self.line(f"{self._combine(name, reduction, f'{name}_sum')};")
         self.close(int(blocked))
 
     def _parts(self) -> None:
@@ -144,7 +145,7 @@ class RowWriter(Writer):
         self._open(Loop("part", PARTS))
         for reduction in reductions:
             name = reduction.name
-            self.line(f"{self._combine(name, reduction.kind, f'{name}_parts[part]')};")
+            self.line(f"{self._combine(name, reduction, f'{name}_parts[part]')};")
             if self._checks_nan(reduction):
                 self.line(f"{name}_nan |= {name}_nans[part];")
         self.close()
@@ -153,7 +154,7 @@ class RowWriter(Writer):
         self._write(self.kernel.after)
 
     def _simd(self, reductions: Sequence[Accumulate]) -> str:
-        if any(is_position(reduction) for reduction in reductions):
+        if any(is_position(reduction) or _is_complex_product(reduction) for reduction in reductions):
             return ""
         clauses = "".join(f" reduction({CLAUSE[t.kind]}:{self._inside_name(t)})" for t in reductions)
         clauses += "".join(f" reduction(|:{t.name}_nan)" for t in reductions if self._checks_nan(t))
@@ -164,3 +165,8 @@ class RowWriter(Writer):
         if kernel.outer or len(kernel.stages) != 1 or not self._threads() or not kernel.inner:
             return False
         return kernel.inner[0].is_constant and not any(is_position(reduction) for reduction in self._accumulated())
+
+
+def _is_complex_product(reduction: Accumulate) -> bool:
+    """Whether OpenMP would multiply the parts by C's own product, which is slow."""
+    return reduction.kind == "prod" and reduction.dtype in COMPLEX

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wengert.core.dtypes import bool_, float32, float64
+from wengert.core.dtypes import COMPLEX, bool_, complex64, float32, float64, real_of
 from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Let, Load, LoopKernel, Position, Statement, Store
 from wengert.kernels.ir.transforms import reductions_in, statements_of
@@ -20,11 +20,13 @@ from wengert.kernels.writer import (
     operand_text,
     position_text,
     scalar_type,
+    suffix,
 )
 
 WORTH_THREADS = (
     600_000  # statements executed (about 20 us): below, waking the other threads may cost more than it saves
 )
+WIDER = {float32: "double", complex64: "wg_c128"}  # in what long sums go on
 START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
 
 
@@ -79,8 +81,9 @@ class Writer(Page):
         Only from block to block: gcc 12 makes wrong code of AVX-512 loops that add floats to doubles under a mask.
         """
         length = math.prod(loop.most for loop in self.kernel.inner)
-        wide = reduction.kind in ("sum", "prod") and reduction.dtype == float32 and length > 1 << 12
-        return "double" if wide else self._scalar_type(reduction)
+        kinds = ("sum",) if reduction.dtype in COMPLEX else ("sum", "prod")
+        wide = reduction.kind in kinds and reduction.dtype in WIDER and length > 1 << 12
+        return WIDER[reduction.dtype] if wide else self._scalar_type(reduction)
 
     def _scalar_type(self, reduction: Accumulate) -> str:
         return scalar_type(reduction.dtype)
@@ -154,13 +157,16 @@ class Writer(Page):
             first = f"({reduction.position}) == 0"
             return [f"if ({first} || ({better})) {{ {best} = {value}; {at} = {reduction.position}; }}"]
         target = held[name] if lane else self._inside_name(reduction)
-        lines = [f"{self._combine(target, reduction.kind, value)};"]
+        lines = [f"{self._combine(target, reduction, value)};"]
         if self._checks_nan(reduction):
             lines.append(f"{held[f'{name}_nan']} |= ({value} != {value});")
         return lines
 
-    def _combine(self, target: str, kind: str, value: str) -> str:
+    def _combine(self, target: str, reduction: Accumulate, value: str) -> str:
         """The statement that takes a value into a reduction."""
+        kind = reduction.kind
+        if kind == "prod" and reduction.dtype in COMPLEX:
+            return f"{target} = wg_multiply_{suffix(reduction.dtype)}({target}, {value})"
         if kind in ("sum", "prod"):
             return f"{target} {'+' if kind == 'sum' else '*'}= {value}"
         if kind in ("all", "any"):
@@ -184,8 +190,8 @@ def _mixes_widths_under_guards(kernel: LoopKernel) -> bool:
     """Whether float64 and narrower numbers meet where guards hold: gcc 12 makes wrong vector code of such loops."""
     statements = list(statements_of(kernel))
     guarded = any(isinstance(s, Load | Let) and s.guards for s in statements)
-    doubles = any(s.dtype is float64 for s in statements)
-    return guarded and doubles and any(s.dtype.itemsize < 8 for s in statements)
+    parts = [real_of(s.dtype) if s.dtype in COMPLEX else s.dtype for s in statements]
+    return guarded and float64 in parts and any(part.itemsize < 8 for part in parts)
 
 
 def _effort(statement: Statement) -> int:

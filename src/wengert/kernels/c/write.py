@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wengert.core.dtypes import float64
+from wengert.core.dtypes import COMPLEX, float64
 from wengert.kernels.c.lanes import Lanes
 from wengert.kernels.c.rows import RowWriter
 from wengert.kernels.c.source import Body, ParallelFor
@@ -90,7 +90,10 @@ def _in_lanes(kernel: LoopKernel) -> bool:
 
 
 def _headers(kernels: Iterable[LoopKernel]) -> tuple[str, ...]:
-    lets = [s for kernel in kernels for s in statements_of(kernel) if isinstance(s, Let) and s.computed_in is float64]
+    statements = [s for kernel in kernels for s in statements_of(kernel)]
+    if any(s.dtype in COMPLEX for s in statements):
+        return ("complex.h",)
+    lets = [s for s in statements if isinstance(s, Let) and s.computed_in is float64]
     return ("far.h",) if any(not _FAR.isdisjoint(functions_of(one)) for one in lets) else ()
 
 

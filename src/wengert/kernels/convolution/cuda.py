@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from wengert.kernels.convolution import chain, sliding
+from wengert.core.dtypes import float32
+from wengert.kernels.convolution import chain, depthwise, depthwise_shared, sliding
 from wengert.kernels.convolution.form import ConvolutionForm, Form, convolution
 from wengert.kernels.convolution.implicit_gemm import GemmPlan
+from wengert.kernels.convolution.rearrange import swap
 from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.matmul.product import HALVES, Epilogue, Tile, device_type
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
@@ -31,11 +34,23 @@ def tiles(c: ConvolutionForm, device: DeviceProperties) -> Sequence[Tile | None]
     f = c.form
     if not (f.positions and f.places and f.ins and f.outs and f.taps):
         return []
+    if depthwise.is_narrow(c):
+        return [depthwise.tile_of(c, rung, cut, device) for rung, cut in _narrow_cuts(c, device)]
     if c.direct:
         return [None]
     if is_small(c, device):
         return GemmPlan(c, device).tiles()
     return [*_by_rows(c, device), *GemmPlan(c, device).tiles()]
+
+
+def _narrow_cuts(
+    c: ConvolutionForm, device: DeviceProperties, tile: Tile | None = None
+) -> list[tuple[str, depthwise.ChannelCut]]:
+    """How the kernels for few channels in a group are cut, by rung, the one expected to be fastest first."""
+    sizes = (tile.high, tile.wide, tile.depth) if tile else None
+    shared, plain = depthwise_shared.shared_cut(c, device, tile), depthwise.cut(c, sizes)
+    found = ((depthwise_shared.RUNG, shared), (depthwise.RUNG, plain))
+    return [(rung, cut) for rung, cut in found if cut is not None]
 
 
 def _by_rows(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
@@ -54,9 +69,14 @@ def work(
 ) -> LaunchList:
     """A convolution on the named buffers by a tile, whose sums an epilogue may take if it `is_small`."""
     if tile is None:
+        if c.last:
+            return _directly_last(c, first, second, result)
         return LaunchList((_directly(c, first, second, result),))
     if tile.rung in ("slide", "sweep"):
         return sliding.work(c, tile, first, second, result, device)
+    if tile.rung in (depthwise.RUNG, depthwise_shared.RUNG):
+        ((_, cut),) = [found for found in _narrow_cuts(c, device, tile) if found[0] == tile.rung]
+        return depthwise.work(c, cut, tile, first, second, result)
     if tile.rung == "chain":
         return chain.work(c, tile, first, second, result, device)
     return GemmPlan(c, device).work(tile, first, second, result, epilogue)
@@ -74,13 +94,29 @@ def outdoes_libraries(c: ConvolutionForm, device: DeviceProperties) -> bool:
     instead of 0.66, the gradient with respect to its weight 0.36 instead of 0.97. Where one wave of large tiles does
     it: over 512 x 4 x 4 places of 512 channels 55 us instead of 80. In tf32 wherever rows are kept in shared memory:
     gradients by weights took 0.26 (a stem) to 0.8 of the time (512 channels of 7 x 7), a stem 0.4, 64 channels 0.75.
+    In strict float32 over one axis, or with gaps between the taps: the gradient with respect to 16 x 8192 places of 64
+    channels, by two taps and 128 channels, 0.127 ms instead of 0.263; forward and by the weight cuDNN had none.
     """
+    if depthwise.is_depthwise(c):
+        return True
     if device.arch != "90a" or not c.last or c.form.groups > 1:
         return False
     if _by_rows(c, device) and _is_worth_rows(c.form, device):
         return True
+    if _is_sparse_line(c):
+        return True
     takes = c.by_weight or (c.is_forward and c.dtype in HALVES)
     return (c.form.ins <= _CHANNELS and takes) or is_small(c, device) or _is_one_wave(c, device)
+
+
+_LINE = 32  # channels on both sides, from which a line is worth tiles of ours
+
+
+def _is_sparse_line(c: ConvolutionForm) -> bool:
+    """Whether a convolution is over one axis, or its taps lie apart, in float32 without tf32."""
+    f = c.form
+    is_line = f.size[:2] == f.kernel[:2] == f.count[:2] == (1, 1) or set(f.gap) != {1}
+    return c.dtype == float32 and not c.tf32 and is_line and min(f.ins, f.outs) >= _LINE
 
 
 _USED = 0.8  # of the positions that are multiplied: those that exist
@@ -108,9 +144,7 @@ def _is_one_wave(c: ConvolutionForm, device: DeviceProperties) -> bool:
 
 
 def _directly(c: ConvolutionForm, first: str, second: str, result: str) -> Launch:
-    """A thread an element, or a block an element of the weight, on values as they lie."""
-    if c.last:
-        raise ValueError("convolutions with few channels in a group take values channels first")
+    """A thread an element, or a block an element of the weight, on values as they lie channels first."""
     f = c.form
     kind = device_type(c.dtype)
     blocks = {
@@ -128,3 +162,19 @@ extern "C" __global__ void __launch_bounds__(256) {c.name}(
 """
     arguments = (first, second, result, np.int32(f.batch))
     return Launch(source, c.name, (blocks, 1, 1), (256, 1, 1), arguments, why=f"directly, by {blocks} blocks")
+
+
+def _directly_last(c: ConvolutionForm, first: str, second: str, result: str) -> LaunchList:
+    """The same on values with channels last: between swaps of them, for what reaches too far for `depthwise`."""
+    f = c.form
+    x = "x_first", (f.batch, math.prod(f.size), f.groups * f.ins)
+    y = "y_first", (f.batch, math.prod(f.count), f.groups * f.outs)
+    weight = "weight_first", (f.groups * f.outs, f.taps, f.ins)
+    given = {CONVOLVE: (x, weight), CONVOLVE_INPUT: (y, weight), CONVOLVE_WEIGHT: (x, y)}[c.op]
+    made, (batch, places, channels) = {CONVOLVE: y, CONVOLVE_INPUT: x, CONVOLVE_WEIGHT: weight}[c.op]
+    swaps = [swap("channels_first", b, n, *s, s[1], c.dtype) for b, (n, s) in zip((first, second), given)]
+    back = swap("channels_last", made, result, batch, channels, places, channels, c.result)
+    sizes = {name: math.prod(shape) * c.dtype.itemsize for name, shape in given}
+    sizes[made] = batch * places * channels * c.result.itemsize
+    (name, _), (other, _) = given
+    return LaunchList((*swaps, _directly(replace(c, last=False), name, other, made), back), sizes)

@@ -19,7 +19,7 @@ from wengert.kernels.convolution.form import ConvolutionForm
 from wengert.kernels.convolution.rearrange import Arrangement, swap
 from wengert.kernels.launch import DeviceProperties, Launch, LaunchList
 from wengert.kernels.matmul.cuda import candidates, expected
-from wengert.kernels.matmul.gemm_source import Result, add_up, taken, wgmma
+from wengert.kernels.matmul.gemm_source import Result, add_up, declared, taken, wgmma
 from wengert.kernels.matmul.product import HALVES, DType, Epilogue, Matrix, Product, Tile, device_type
 from wengert.ops.convolve import CONVOLVE, CONVOLVE_INPUT, CONVOLVE_WEIGHT
 
@@ -37,6 +37,20 @@ def _shared_by_clusters(tile: Tile, product: Product, device: DeviceProperties) 
     blocks, deepest = math.prod(tile.tiles(product)), product.depth // tile.depth
     split = max([1, *(n for n in (2, 4, 8) if blocks * n <= 2 * device.sms and n <= deepest)])
     return replace(tile, split=split, joined=split > 1)
+
+
+_LARGER_PARTS = {(128, 128): (64, 64), (128, 64): (64, 32)}
+
+
+def _in_larger_parts(tile: Tile) -> Tile:
+    """The tile by fewer warps, of more sums each: they read less from shared memory for each, and two or three blocks
+    share an SM. The depth of a convolution is short, so a block's beginning and end must run beside another's middle.
+    """
+    tall, broad = _LARGER_PARTS.get((tile.high, tile.wide), (tile.tall, tile.broad))
+    return replace(tile, tall=tall, broad=broad) if tile.rung == "fma" else tile
+
+
+_CHUNK = 4  # numbers of float32 that are read at once
 
 
 def _up(n: int, to: int) -> int:
@@ -109,7 +123,7 @@ class GemmPlan:
         product = self.product()
         found = [tile for tile in candidates(product, self.device) if tile.rung in self.rungs]
         if not self.c.by_weight:
-            found = [tile for tile in found if tile.split == 1]
+            found = [_in_larger_parts(tile) for tile in found if tile.split == 1]
         found.sort(key=lambda tile: expected(product, tile, self.device))
         return [*_small_tiles(product, self.device), *found] if self.is_small else found
 
@@ -121,10 +135,12 @@ class GemmPlan:
         g, c = self.given, self.c
         if c.by_weight:
             x, y = steps.x(first), steps.y(second)
-            to = steps.temporary("weight_last", self.weights, float32)
+            as_it_is = self.arrangement.changes_nothing and c.result == float32
+            to = result if as_it_is else steps.temporary("weight_last", self.weights, float32)
             parts = steps.temporary("partial_sums", tile.split * self.weights, float32) if tile.split > 1 else to
             steps.launches += self.over_positions(tile, x, y, parts, to)
-            steps.launches.append(self.arrangement.back(to, result, float32, c.result))
+            if not as_it_is:
+                steps.launches.append(self.arrangement.back(to, result, float32, c.result))
             return LaunchList(tuple(steps.launches), steps.workspace)
         forward = c.is_forward
         values, weight = steps.x(first) if forward else steps.y(first), steps.weight(second)
@@ -169,16 +185,18 @@ class GemmPlan:
         rows = f.positions if forward else f.batch * math.prod(-(-n // s) for n, s in zip(f.size, f.stride))
         high, wide = -(-rows // tile.high), -(-own // tile.wide)
         if forward:
+            fields = f"weight + group * s::outs * s::depth, s::depth, {own}, s::depth"
             body = f"""    wg_unfolded_rows<{self.kind}> left = {{{{first + group * s::ins, rows, s::depth}}}};
-    wg_matrix<{self.kind}, true, false> right = {{weight + group * s::outs * s::depth, s::depth, {own}, s::depth}};
+    {declared("right", f"wg_matrix<{self.kind}, true, false>", fields, tile.rung == "fma")}
     int depth = s::depth, m = rows, n = {own}, z = 0;
     {out.made}"""
         else:
+            fields = f"weight + (long long)group * s::outs * s::depth, c, {own}, depth"
             body = f"""    wg_class c = wg_class::of(blockIdx.z % {classes});
     rows = images * c.places();
     int depth = c.taps() * s::outs;
     wg_seen<{self.kind}> left = {{first + group * s::outs, c, rows, depth}};
-    wg_seen_weight<{self.kind}> right = {{weight + (long long)group * s::outs * s::depth, c, {own}, depth}};
+    {declared("right", f"wg_seen_weight<{self.kind}>", fields, tile.rung == "fma" and own % _CHUNK == 0)}
     wg_spread<{plain}> out = {{{{to + group * {own}, {own} * s::groups, images * s::places, {own}}}, c, rows}};"""
         operands = ("wg_unfolded_rows", "wg_matrix") if forward else ("wg_seen", "wg_seen_weight")
         types = [f"{operands[0]}<{self.kind}>", f"{operands[1]}<{self.kind}{', true, false' if forward else ''}>"]
@@ -241,7 +259,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
         """By the weight, into float32 (outs, taps, channels): sums over parts of the positions, added up in order."""
         f, outs = self.form, self.given.outs
         high, wide = -(-outs // tile.high), -(-f.taps * f.ins // tile.wide)
-        share = tile.share(f.positions)
+        share, is_whole = tile.share(f.positions), tile.rung == "fma" and outs % _CHUNK == 0
         size = outs * f.groups * f.taps * f.ins
         types = [f"wg_matrix<{self.kind}, false, false>", f"wg_unfolded_columns<{self.kind}>"]
 
@@ -254,7 +272,7 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) {self.c.name}(
 {{
     typedef wg_sizes s;
     int group = blockIdx.z, high = {high};
-    {types[0]} left = {{y + group * s::outs, s::outs * s::groups, {outs}, depth}};
+    {declared("left", types[0], f"y + group * s::outs, s::outs * s::groups, {outs}, depth", is_whole)}
     {types[1]} right = {{{{x + group * s::ins, s::depth, depth}}}};
     wg_plain<float, 4> out = {{to + (long long)group * {outs} * s::depth, s::depth, {outs}, s::depth}};
 {self._tail(tile, types, wide, apart)}

@@ -16,7 +16,9 @@ def c_kernels() -> dict[Op, CKernel]:
 
 def cuda_kernels() -> dict[Op, CudaKernel]:
     """The ops that have CUDA C++."""
+    from wengert.autodiff.cond import STOPPED
     from wengert.kernels.copy import cuda
+    from wengert.kernels.copy.stopped import stopped
     from wengert.kernels.launch import simple
 
-    return {CONCAT: simple(cuda.concat), PUT_SLICE: simple(cuda.put_slice)}
+    return {CONCAT: simple(cuda.concat), PUT_SLICE: simple(cuda.put_slice), STOPPED: CudaKernel(stopped)}

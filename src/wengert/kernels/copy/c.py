@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.kernels.c_ops import CCall, Pointer
 from wengert.kernels.writer import stored_type
 
 
-def concat(node: Node, pointer: Pointer) -> CCall | None:
+def concat(node: Node, pointer: Pointer) -> CCall:
     """Values joined along an axis: rows copied one after the other."""
-    if node.dtype in COMPLEX:
-        return None
     axis = node.attrs["axis"]
     outer = 1
     for n in node.shape[:axis]:
@@ -30,10 +27,8 @@ def concat(node: Node, pointer: Pointer) -> CCall | None:
     return CCall("\n    ".join(lines))
 
 
-def put_slice(node: Node, pointer: Pointer) -> CCall | None:
-    """A value with a slice of it replaced: copied, then written over in nested loops."""
-    if node.dtype in COMPLEX:
-        return None
+def put_slice(node: Node, pointer: Pointer) -> CCall:
+    """A value with a slice of it replaced: copied unless it takes the place of the old one, then written over."""
     x, values = node.sources
     kind, starts, steps = stored_type(node.dtype), node.attrs["starts"], node.attrs["steps"]
     loops, to, source = [], [], []
@@ -45,5 +40,6 @@ def put_slice(node: Node, pointer: Pointer) -> CCall | None:
         step_to, step_from = step_to * node.shape[axis], step_from * values.shape[axis]
     written, read = " + ".join(to) or "0", " + ".join(source) or "0"
     store = f"(({kind} *){pointer(node)})[{written}] = (({kind} *){pointer(values)})[{read}];"
-    copy = f"memcpy({pointer(node)}, {pointer(x)}, {node.size * node.dtype.itemsize}L);"
+    size = node.size * node.dtype.itemsize
+    copy = f"if ({pointer(node)} != {pointer(x)}) memcpy({pointer(node)}, {pointer(x)}, {size}L);"
     return CCall(f"{copy}\n    {' '.join(reversed(loops))} {store}")

@@ -7,8 +7,8 @@ arguments, for single ops of any shape (`general`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from wengert.core.dtypes import COMPLEX
 from wengert.core.graph import Node
 from wengert.kernels.gather_scatter.c import is_zero
 from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, Named
@@ -40,14 +40,32 @@ def filled(x: Node, node: Node, named: Named, device: DeviceProperties, general:
     kind, count = moved(node.size * node.dtype.itemsize)
     if is_zero(x):
         sizes = Sizes(general, count=count)
-        zero = "make_uint4(0, 0, 0, 0)" if kind == "uint4" else "0"
         text = f"""extern "C" __global__ void wg_fill({kind} *y{sizes.parameters})
 {{
-    WG_EACH(i, count) y[i] = {zero};
+    WG_EACH(i, count) y[i] = {_zero(kind)};
 }}
 """
         return (sizes.launch(text, "wg_fill", count, device, [named(node)]),)
     return () if named(x) == named(node) else copy(named(x), named(node), node, device, general).launches
+
+
+def cleared(nodes: Sequence[Node], named: Named, device: DeviceProperties) -> LaunchList:
+    """Zeros in the places of values."""
+    launches = []
+    for node in nodes:
+        kind, count = moved(max(node.size * node.dtype.itemsize, 1))
+        text = f"""extern "C" __global__ void wg_fill({kind} *y)
+{{
+    WG_EACH(i, count) y[i] = {_zero(kind)};
+}}
+"""
+        if node.size:
+            launches.append(Sizes(False, count=count).launch(text, "wg_fill", count, device, [named(node)]))
+    return LaunchList(tuple(launches))
+
+
+def _zero(kind: str) -> str:
+    return "make_uint4(0, 0, 0, 0)" if kind == "uint4" else "0"
 
 
 def concat(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
@@ -77,8 +95,6 @@ def concat(node: Node, named: Named, device: DeviceProperties) -> LaunchList | N
 def put_slice(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
     """A value with a slice of it replaced: copied unless it takes the place of the old one, then written over."""
     x, values = node.sources
-    if node.dtype in COMPLEX:
-        return None
     if not node.size:
         return LaunchList(())
     start = filled(x, node, named, device, general=False)

@@ -1,6 +1,7 @@
 """The CUDA C++ of a kernel of the loop IR, and the launches that carry it out.
 
 shapes            what a launch looks like (threads, vectors, rows to a block), from the work and the device
+fixed_shapes      the same under `config.invariant`: the order of a sum follows from its terms alone
 source            statements as CUDA C++: accesses of several elements, loops, indices
 reductions        what reductions accumulate
 elements          no reduction: a thread computes some neighbouring elements

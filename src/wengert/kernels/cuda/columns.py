@@ -10,10 +10,10 @@ other way than the one before: what that read last is still in the cache.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from wengert.kernels.cuda.rows import bytes_of, copies_of, copying, declare, reading
-from wengert.kernels.cuda.shapes import Columns
+from wengert.kernels.cuda.shapes import STATES, Columns
 from wengert.kernels.cuda.source import (
     CudaPage,
     Names,
@@ -263,43 +263,57 @@ class ColumnsText:
         work.states = {reduction.name: f"{reduction.name}_s[{j}]" for reduction in reductions_in(stage.inside)}
         loads = sum(isinstance(s, Load) for s in stage.inside)
         page.line(f"#pragma unroll {8 if loads == 1 else 4}")  # so that several are on their way
-        step = "step" if number % 2 else "at"
-        page.open(f"for ({index} {step} = {first} + down; {step} < {last}; {step} += {down})")
-        if number % 2:  # not a loop downwards: the compiler does not put the loads of several of its steps together
+        step, run = "step" if number % 2 or self.shape.run else "at", self.shape.run or 1
+        mine = f"down * {run}" if run > 1 else "down"
+        page.open(f"for ({index} {step} = {first} + {mine}; {step} < {last}; {step} += {down * run})")
+        if self.shape.run:
+            page.unrolled("u", run)
+            page.line(f"const {index} at = step + u;")
+        elif number % 2:  # not a loop downwards: the compiler does not put the loads of several of its steps together
             page.line(f"const {index} at = {last} - 1 - (step - {first});")
         unravel(page, "at", self.kernel.inner, self.names)
         work.load(page)
         work.compute(page)
         page.close()
+        if self.shape.run:
+            page.close()
 
     def _put_together(self, reductions: Sequence[Accumulate]) -> None:
+        """Reductions over the threads below one another, as many at a time as shared memory has room for."""
         page, shape = self.page, self.shape
         if shape.down == 1 or not reductions:
             return
-        for reduction in reductions:
-            page.line(f"__shared__ {state_type(reduction)} {reduction.name}_parts[{shape.vector}][{shape.threads}];")
+        room = STATES // sum(bool(reductions_in(stage.inside)) for stage in self.stages)
+        places: dict[str, list[str]] = {}  # by C type: arrays that the next ones use again
+        for number, some in enumerate(_together(reductions, room // (shape.vector * shape.threads))):
+            kind = state_type(some[0])
+            if number:
+                page.line("__syncthreads();")
+            known = places.setdefault(kind, [])
+            for reduction in some[len(known) :]:
+                known.append(f"{reduction.name}_parts")
+                page.line(f"__shared__ {kind} {known[-1]}[{shape.vector}][{shape.threads}];")
+            self._put_some_together(dict(zip(some, known)))
+
+    def _put_some_together(self, places: Mapping[Accumulate, str]) -> None:
+        page, shape = self.page, self.shape
         page.unrolled("j", shape.vector)
-        for reduction in reductions:
-            page.line(f"{reduction.name}_parts[j][threadIdx.x] = {reduction.name}_s[j];")
+        for reduction, parts in places.items():
+            page.line(f"{parts}[j][threadIdx.x] = {reduction.name}_s[j];")
         page.close()
         page.line("__syncthreads();")
-        left = shape.down
-        while left > 1:
-            half = -(-left // 2)
-            page.open(f"if (down < {left - half})")
+        for condition, half in _in_order(shape.down) if shape.run else _by_halves(shape.down):
+            page.open(f"if ({condition})")
             page.unrolled("j", shape.vector)
-            for reduction in reductions:
-                mine, part = (
-                    f"{reduction.name}_parts[j][threadIdx.x{more}]" for more in ("", f" + {half * shape.across}")
-                )
+            for reduction, parts in places.items():
+                mine, part = (f"{parts}[j][threadIdx.x{more}]" for more in ("", f" + {half * shape.across}"))
                 page.line(f"{mine} = {reduction.name}_s[j] = wg_{reduction.kind}()({reduction.name}_s[j], {part});")
             page.close()
             page.close()
             page.line("__syncthreads();")
-            left = half
         page.unrolled("j", shape.vector)
-        for reduction in reductions:
-            page.line(f"{reduction.name}_s[j] = {reduction.name}_parts[j][threadIdx.x % {shape.across}];")
+        for reduction, parts in places.items():
+            page.line(f"{reduction.name}_s[j] = {parts}[j][threadIdx.x % {shape.across}];")
         page.close()
 
     def _finish(self, reductions: Sequence[Accumulate]) -> None:
@@ -327,3 +341,32 @@ class ColumnsText:
         self.page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
         self._scalars(statements, stores=True)
         self.page.close()
+
+
+def _together(reductions: Sequence[Accumulate], room: int) -> Iterator[list[Accumulate]]:
+    """Reductions of one C type, as many at a time as `room` bytes an element allow, in order."""
+    kinds: dict[str, list[Accumulate]] = {}
+    for reduction in reductions:
+        kinds.setdefault(state_type(reduction), []).append(reduction)
+    for some in kinds.values():
+        count = max(1, room // state_bytes(some[0]))
+        yield from (some[i : i + count] for i in range(0, len(some), count))
+
+
+def _by_halves(count: int) -> Iterator[tuple[str, int]]:
+    """Which threads add that of another one so far below, step by step."""
+    while count > 1:
+        half = -(-count // 2)
+        yield f"down < {count - half}", half
+        count = half
+
+
+def _in_order(count: int) -> Iterator[tuple[str, int]]:
+    """The same in the order of threads that share a row: within warps, then over warps."""
+    mask = 0
+    for size, least in ((min(count, 32), 1), (count, 32)):
+        half = size // 2
+        while half >= least:
+            mask |= half
+            yield f"(down & {mask}) == 0", half
+            half //= 2

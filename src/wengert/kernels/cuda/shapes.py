@@ -19,7 +19,6 @@ from wengert.kernels.ir.transforms import crosses, reductions_in, statements_of,
 from wengert.kernels.launch import DeviceProperties
 from wengert.kernels.writer import functions_of
 
-MANY = 1 << 20  # rows or columns for which shapes are chosen under `config.invariant`, however many there are
 LATENCY = 8e-7  # seconds from asking memory to having: what must be on its way is this times the bandwidth
 HELD = 40  # registers a thread gives to its part of a row: more would leave too few threads on an SM
 REGISTERS_BESIDE = 24  # registers a thread needs for addresses, indices and what it computes with
@@ -65,13 +64,14 @@ class Rows:
 class Columns:
     """`across` threads have `vector` neighbouring rows each, `down` such lines of threads share the steps of a row, as
     do the blocks of `splits`. So many of them are `resident` on an SM that their threads have its registers (0: that is
-    left to the compiler)."""
+    left to the compiler). In a fixed order a thread has `run` steps one after the other."""
 
     vector: int
     across: int
     down: int
     splits: int = 1
     resident: int = 0
+    run: int = 0
 
     @property
     def threads(self) -> int:
@@ -139,7 +139,7 @@ def elements_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Elemen
     vector = vector_width(statements, loop)
     vectors = math.prod(loop.most for loop in kernel.outer) // vector
     doubles = loop is not None and 1 < vector < 8 and loop.extent % (2 * vector) == 0
-    functions = _functions(statements)
+    functions = [s for s in statements if isinstance(s, Let) and functions_of(s)]  # that an element takes
     if doubles and len(functions) > 1 and vectors >= 4 * device.threads:
         vector, vectors = 2 * vector, vectors // 2
     threads = max(device.warp, min(128, 1 << (vectors - 1).bit_length()))
@@ -152,11 +152,6 @@ def elements_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Elemen
         steps *= 2
     why = f"{vector} elements an access, {steps} a thread"
     return Elements(vector, steps, threads), why
-
-
-def _functions(statements: Iterable[Statement]) -> list[Let]:
-    """The calls of functions that an element takes."""
-    return [s for s in statements if isinstance(s, Let) and functions_of(s)]
 
 
 # --- rows and columns -----------------------------------------------------------------------------------------------
@@ -201,10 +196,11 @@ def _words(statement: Load | Store) -> float:
     return max(1.0, 0.25 * statement.dtype.itemsize)
 
 
-def _loaded_words(kernel: LoopKernel) -> float:
-    """Registers that the loads of an element take in the pass that has most of them."""
+def row_words(kernel: LoopKernel) -> float:
+    """Registers that an element of a row takes: between two passes, or while the pass with most loads has its own."""
     passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
-    return max([sum(map(_words, loads.values())) for loads in passes], default=0.0)
+    loaded = max([sum(map(_words, loads.values())) for loads in passes], default=0.0)
+    return max(kept_words(kernel), min(loaded, 1.0))
 
 
 def registers_beside(kernel: LoopKernel, vector: int, least: int = 0) -> int:
@@ -223,23 +219,22 @@ def _accessed(stage: Stage) -> list[Load | Store]:
 
 
 def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str]:
-    count = math.prod(loop.extent for loop in kernel.outer)
-    rows = MANY if device.invariant else count
+    rows = math.prod(loop.extent for loop in kernel.outer)
     length = math.prod(loop.extent for loop in kernel.inner)
     inside = [s for stage in kernel.stages for s in stage.inside]
     vector = vector_width(inside, kernel.inner[-1] if kernel.inner else None)
     splits = _row_splits(kernel, rows, length // vector, device)
     if splits > 1:
-        return Rows(vector, SHARED_LANES, 1, 0, splits), f"{count} rows of {length}: {splits} blocks share a row"
-    words = max(kept_words(kernel), min(_loaded_words(kernel), 1.0))  # registers an element
+        return Rows(vector, SHARED_LANES, 1, 0, splits), f"{rows} rows of {length}: {splits} blocks share a row"
+    words = row_words(kernel)
     lanes, chunks = _held_rows(rows, length // vector, words * vector, device)
     if length >= LONG * vector and (chunks * words * vector > HELD or not chunks):
-        kept = sum(vector_bytes(load, vector) for load in loaded_again(kernel)) * (length // vector)
-        if kept and not kernel.scratch and kept <= device.shared_per_block - BESIDE_ROWS:
+        kept = bytes_again(kernel, vector) * (length // vector)
+        if kept and kept <= device.shared_per_block - BESIDE_ROWS:
             together = device.shared_per_sm // (kept + BESIDE_ROWS)
             lanes = device.threads_per_block // 2 if together > 1 else device.threads_per_block
             held = f"{kept >> 10} KB of it in shared memory"
-            return Rows(vector, lanes, 1, 0, in_shared=True), f"{count} rows of {length}: {lanes} threads a row, {held}"
+            return Rows(vector, lanes, 1, 0, in_shared=True), f"{rows} rows of {length}: {lanes} threads a row, {held}"
     if vector > 1 and lanes * chunks * vector >= 1.2 * length:  # many threads have nothing to do at the end
         narrower = _held_rows(rows, 2 * length // vector, words * vector / 2, device)
         if narrower[1] and narrower[0] * narrower[1] * vector / 2 < lanes * chunks * vector:
@@ -248,7 +243,7 @@ def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str
     while lanes * several % device.warp:
         several += 1
     held = f"{chunks * vector} elements of it in each thread's registers" if chunks else "read anew by every pass"
-    return Rows(vector, lanes, several, chunks), f"{count} rows of {length}: {lanes} threads a row, {held}"
+    return Rows(vector, lanes, several, chunks), f"{rows} rows of {length}: {lanes} threads a row, {held}"
 
 
 def loaded_again(kernel: LoopKernel) -> list[Load]:
@@ -256,6 +251,11 @@ def loaded_again(kernel: LoopKernel) -> list[Load]:
     passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
     found = {key: load for one in passes for key, load in one.items() if not same_for_all_rows(load, kernel)}
     return [load for key, load in found.items() if sum(key in one for one in passes) > 1]
+
+
+def bytes_again(kernel: LoopKernel, vector: int) -> int:
+    """What is loaded again takes so many bytes of shared memory for each vector; 0 where rows cannot lie there."""
+    return 0 if kernel.scratch else sum(vector_bytes(load, vector) for load in loaded_again(kernel))
 
 
 def vector_bytes(load: Load, vector: int) -> int:
@@ -322,7 +322,7 @@ def _columns_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Column
     if len(kernel.stages) > 1 or any(reduction.kind in ("argmax", "argmin") for reduction in reductions_in(inside)):
         vector = min(vector, 4)
     vectors = loop.extent // vector
-    others = MANY if device.invariant else math.prod(outer.extent for outer in kernel.outer[:-1])
+    others = math.prod(outer.extent for outer in kernel.outer[:-1])
     size = max([s.dtype.itemsize for s in accesses(inside, loop)], default=4) * vector
     across, resident = min(vectors, 32), 0
     splits = _column_splits(-(-vectors // across) * others, steps, across * size * steps, device)
@@ -333,7 +333,7 @@ def _columns_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Column
         splits = 1
         while across * size > SECTORS and -(-vectors // across) * others < device.sms:
             across //= 2
-        most = min(device.threads_per_block, STATES // _states(kernel, vector))
+        most = min(device.threads_per_block, STATES // states_bytes(kernel, vector))
         down = 1 << max(1, min(most // across, steps // 8)).bit_length() - 1
     elif splits > 1:
         down = max(1, min((512 if size <= 4 else 256) // across, steps))
@@ -354,7 +354,7 @@ STATES = 32 << 10  # bytes of shared memory for the sums of a block's threads: m
 FULL = 0.9  # of the device's room, from which blocks fill it
 
 
-def _states(kernel: LoopKernel, vector: int) -> int:
+def states_bytes(kernel: LoopKernel, vector: int) -> int:
     """Bytes that a thread's reductions take."""
     return sum(state_bytes(reduction) for stage in kernel.stages for reduction in reductions_in(stage.inside)) * vector
 
@@ -365,7 +365,7 @@ def _with_sums_in_registers(kernel: LoopKernel, vector: int, threads: int, devic
     Left to itself the compiler makes do with 48 of them, and what it puts aside costs more than the threads it gains:
     the slope of gelu with the sums of its columns, 16384 x 3072 in bfloat16, takes 99 us on an H200 so and 82 with 64.
     """
-    registers = REGISTERS_BESIDE + 2 * _states(kernel, vector) // 4  # a reduction's, and those of what is added to it
+    registers = REGISTERS_BESIDE + states_bytes(kernel, vector) // 2  # reductions, and what is added to them
     return max(1, min(device.blocks_resident(threads, registers), device.registers_per_sm // 64 // threads))
 
 
@@ -377,7 +377,7 @@ def _in_one_wave(
     Every block of a pass puts together what those of the pass before have left, so there should not be many.
     """
     largest = device.threads_per_block
-    while largest > 256 and largest * _states(kernel, vector) > STATES:
+    while largest > 256 and largest * states_bytes(kernel, vector) > STATES:
         largest //= 2
     for share in (1, 2, 4):
         down, room = max(1, largest // share // across), share * device.sms

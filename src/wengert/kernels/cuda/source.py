@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from wengert.core.dtypes import HALF, bool_, float32
+from wengert.core.dtypes import COMPLEX, HALF, bool_, float32
 from wengert.kernels import writer
 from wengert.kernels.ir.index import Index, Loop, substitute, variable
 from wengert.kernels.ir.loops import (
@@ -50,7 +50,8 @@ from wengert.kernels.writer import (
 from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import CAST
 
-_HEAD = '#include "block.cuh"\n\n'
+_HEAD = '#include "block.cuh"\n{0}\n'
+_COMPLEX_HEAD = '#include "complex.cuh"\n'
 
 
 class CudaPage(writer.Page):
@@ -89,7 +90,9 @@ class Names:
         head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
         digest = hashlib.sha256((head + ", ".join(parameters) + body).encode()).hexdigest()[:10]
         entry = f"wg_{self.kernel.label}_{digest}"
-        before = f'{_HEAD}// {self.kernel.comment}\nextern "C" __global__ void {head}\n'
+        complex = any(s.dtype in COMPLEX for s in statements_of(self.kernel) if not isinstance(s, Accumulate))
+        included = _HEAD.format(_COMPLEX_HEAD if complex else "")
+        before = f'{included}// {self.kernel.comment}\nextern "C" __global__ void {head}\n'
         before += f"{entry}({', '.join(parameters)})\n{{\n"
         extent: Extent = (grid, 1, 1)
         block_extent: Extent = (block, 1, 1)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from wengert.kernels.cuda.column_partials import column_partials
 from wengert.kernels.cuda.columns import columns
+from wengert.kernels.cuda.fixed_shapes import fixed_shape, order_of
 from wengert.kernels.cuda.in_place import reads_first
 from wengert.kernels.cuda.rewrites import one_pass_variance, with_fast_exponentials, with_reciprocals
 from wengert.kernels.cuda.rows import rows
@@ -168,6 +169,8 @@ def _prepared(
     kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None
 ) -> tuple[LoopKernel, Shape, str]:
     """The kernel that is written down in a kernel's stead, its shape, and why it has that."""
+    if device.invariant and shape is None:
+        return _prepared_in_order(kernel, device)
     kernel = with_fast_exponentials(merge_loops(kernel))
     why = "as asked"
     if shape is None:
@@ -178,6 +181,13 @@ def _prepared(
     if isinstance(shape, Columns) or (isinstance(shape, Rows) and not shape.chunks and not shape.in_shared):
         kernel = one_pass_variance(kernel)
     return with_reciprocals(kernel), shape, why
+
+
+def _prepared_in_order(kernel: LoopKernel, device: DeviceProperties) -> tuple[LoopKernel, Shape, str]:
+    """The same under `config.invariant`: as it stands, since what a rewrite finds follows from what else is in it."""
+    merged = merge_loops(kernel)
+    shaped = fixed_shape(merged, order_of(kernel), device) if reduces(kernel) else elements_shape(merged, device)
+    return merged, *shaped
 
 
 def rewrites_of(kernel: LoopKernel, device: DeviceProperties) -> list[str]:
@@ -193,5 +203,9 @@ def rewrites_of(kernel: LoopKernel, device: DeviceProperties) -> list[str]:
 
 def launch_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Shape, str]:
     """The shape that is worked out for a kernel of merged loops, and why."""
-    reduces = bool(kernel.inner) or any(isinstance(s, Accumulate) for s in statements_of(kernel))
-    return reduction_shape(kernel, device) if reduces else elements_shape(kernel, device)
+    return reduction_shape(kernel, device) if reduces(kernel) else elements_shape(kernel, device)
+
+
+def reduces(kernel: LoopKernel) -> bool:
+    """Whether a kernel has reductions, or passes over rows as if it had."""
+    return bool(kernel.inner) or any(isinstance(s, Accumulate) for s in statements_of(kernel))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from wengert.core.dtypes import float32, float64
+from wengert.core.dtypes import COMPLEX, float32, float64
 from wengert.core.graph import Node
 from wengert.kernels.c_ops import CCall, CFunction, Pointer, braces, called
 from wengert.kernels.convolution import c as convolution
@@ -71,7 +71,7 @@ def _axes_of(shape: Sequence[int], axes: Sequence[int]) -> tuple[list[tuple[int,
 
 def matmul(node: Node, pointer: Pointer, epilogue: str = "") -> CCall | None:
     """A matrix product, or a batch of them; and a call of `epilogue` on rows that were just made."""
-    if not multiplies(node):
+    if not multiplies(node) or node.dtype in COMPLEX:
         return None
     p, size = product(node), node.dtype.itemsize
     packed = -(-p.n * size // _LINE) * _LINE * p.k

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from wengert.core.dtypes import COMPLEX, float32, float64, int32, int64
+from wengert.core.dtypes import complex64, complex128, float32, float64, int32, int64
 from wengert.core.graph import Node
 from wengert.kernels.c_ops import CCall, Pointer, braces, called
 from wengert.kernels.writer import suffix
@@ -16,7 +16,7 @@ from wengert.ops.addressing import ADD_ALONG, PUT_ALONG, SCATTER_ADD, TAKE_ALONG
 from wengert.ops.core import LITERAL
 from wengert.ops.movement import BROADCAST, RESHAPE
 
-ADDED = (float32, float64, int32, int64)
+ADDED = (float32, float64, int32, int64, complex64, complex128)
 
 
 def is_zero(x: Node) -> bool:
@@ -75,7 +75,7 @@ def _places(node: Node, indices: list[Node], places: tuple[int, ...], pointer: P
 
 
 def _fits(node: Node, indices: list[Node], places: tuple[int, ...]) -> bool:
-    return all(index.dtype in (int32, int64) for index in indices) and len(places) <= 8 and node.dtype not in COMPLEX
+    return all(index.dtype in (int32, int64) for index in indices) and len(places) <= 8
 
 
 def gather(node: Node, pointer: Pointer) -> CCall | None:

@@ -17,11 +17,13 @@ import numpy as np
 from wengert.core.dtypes import COMPLEX, int32, int64
 from wengert.core.graph import Node
 from wengert.kernels.copy.cuda import MOVED, filled, moved
+from wengert.kernels.gather_scatter import in_parallel
 from wengert.kernels.gather_scatter.c import broadcast_steps, is_zero, splits
-from wengert.kernels.launch import H200, Argument, DeviceProperties, LaunchList, Named
+from wengert.kernels.launch import H200, Argument, DeviceProperties, LaunchList, Named, in_turn
 from wengert.kernels.pool import cuda as pool
 from wengert.kernels.sizes import Sizes
-from wengert.kernels.space import Access, space
+from wengert.kernels.sort.rows import AxisRows
+from wengert.kernels.space import LARGEST, Access, space
 from wengert.kernels.writer import narrowed, scalar_type, stored_type, widened
 from wengert.ops.addressing import ADD_ALONG, SCATTER_ADD, TAKE_ALONG
 
@@ -29,9 +31,9 @@ ERROR = "wg_error"
 RANKED = 1 << 16  # rows whose order is worked out together: the comparisons are up to the square of it
 
 
-def fits(node: Node, indices: Sequence[Node]) -> bool:
-    """Whether elements of this dtype and indices of theirs can be dealt with here."""
-    return all(index.dtype in (int32, int64) for index in indices) and node.dtype not in COMPLEX
+def fits(indices: Sequence[Node]) -> bool:
+    """Whether elements by indices of theirs can be dealt with here."""
+    return all(index.dtype in (int32, int64) for index in indices)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ def _passed(indices: Sequence[Node], sizes: Sizes) -> str:
 def gather(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
     """Rows that an array for each of some axes names; `general`: by a text for all sizes."""
     x, *indices = node.sources
-    if not fits(node, indices):
+    if not fits(indices):
         return None
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
@@ -103,7 +105,7 @@ extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.paramete
 def scatter(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
     """Rows replaced, by the last index that names a place, or added to; `general`: by texts for all sizes."""
     x, values, *indices = node.sources
-    if not fits(node, indices):
+    if not fits(indices):
         return None
     if node.op is SCATTER_ADD:
         return _scatter_add(node, named, device, general)
@@ -163,6 +165,9 @@ def _scatter_add(node: Node, named: Named, device: DeviceProperties, general: bo
         return LaunchList(())
     if not values.size:
         return LaunchList(filled(x, node, named, device, general))
+    single = inner == 1 and outer * count < LARGEST and node.dtype not in COMPLEX
+    if single and (count > RANKED or node.dtype.kind in "iu"):
+        return _add_elements(node, named, device, general)
     from_zeros = is_zero(x)
     found = _places(node, indices, places)
     width = math.gcd(inner, max(1, 16 // node.dtype.itemsize))
@@ -275,6 +280,23 @@ extern "C" __global__ void wg_add_rows(wg_chunk *y, const wg_chunk *values, cons
     return LaunchList(tuple(launches), {**workspace, "counts": 4 * (size + 1), "begins": 4 * size})
 
 
+def _add_elements(node: Node, named: Named, device: DeviceProperties, general: bool) -> LaunchList:
+    """Single elements added to the places that indices name, a thread to each."""
+    x, values, *indices = node.sources
+    axis = node.attrs["axis"]
+    outer, size, _ = splits(node, len(indices))
+    places = values.shape[axis : values.ndim - (x.ndim - axis - len(indices))]
+    found, count = _places(node, indices, places), math.prod(places)
+    sizes = Sizes(general, total=outer * count, count=count, size=size, **found.sizes)
+    text = f"        const wg_count to = at / count * size + wg_place(at % count, {_passed(indices, sizes)});\n"
+    numbers = [*(named(index) for index in indices), ERROR]
+    written = in_parallel.ScatteredValues(
+        node, outer * count, text, found.parameters, numbers, sizes, found.function(sizes)
+    )
+    start = LaunchList(filled(x, node, named, device, general))
+    return in_turn([start, written.added(named(values), named, device)])
+
+
 # --- elements along an axis -----------------------------------------------------------------------------------------
 
 
@@ -283,7 +305,7 @@ def along(node: Node, named: Named, device: DeviceProperties, general: bool = Fa
     op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape
-    if not same or not fits(node, [index]):
+    if not same or not fits([index]):
         return None
     outer, size, inner = splits(node, 1)
     count = index.shape[axis]
@@ -310,6 +332,15 @@ def along(node: Node, named: Named, device: DeviceProperties, general: bool = Fa
     start = filled(x, node, named, device, general)
     if not index.size:
         return LaunchList(start)
+    written = in_parallel.along(node, index, AxisRows(outer, size, inner), number, named)
+    once = op is ADD_ALONG and in_parallel.names_each_once(index, axis)
+    ordered = op is not ADD_ALONG or node.dtype not in COMPLEX  # whether runs of equal places can be added up
+    if written.fits and (once or (ordered and in_parallel.is_worth_it(outer * inner, count, device))):
+        values = named(node.sources[1])
+        done = (
+            written.added(values, named, device, once) if op is ADD_ALONG else written.replaced(values, named, device)
+        )
+        return in_turn([LaunchList(start), done])
     kind = stored_type(node.dtype)
     put = "y[to] = values[at];"
     if op is ADD_ALONG:

@@ -1,27 +1,36 @@
-"""Straight-line C: a graph over small values with every element a variable of its own.
+"""Straight-line C or CUDA C++: a graph over small values with every element a variable of its own.
 
-In: a graph, and for its inputs the names of their elements, as arrays of text. Out: lines of C, and the names of the
-outputs' elements. Movement ops only move names, so they cost nothing; an elementwise op is a line an element; loops and
-branches inside a body are loops and branches of C. With `lanes` a value that differs from lane to lane is written to
-the page inside of the loop over lanes, and what all lanes share to the one outside.
+In: a graph, and for its inputs the names of their elements, as arrays of text. Out: lines of the language, and the
+names of the outputs' elements. Movement ops only move names, so they cost nothing; an elementwise op is a line an
+element; loops and branches inside a body are loops and branches of the language. What a loop steps through and stacks
+up may be larger: it lies in an array, and movement ops move the places in it. With `lanes` a value that differs from
+lane to lane is written to the page inside of the loop over lanes, and what all lanes share to the one outside; on a GPU
+a thread has a lane, and both are one page.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from wengert.autodiff.cond import COND, WHILE
 from wengert.autodiff.scan import SCAN
+from wengert.autodiff.while_gradient import WHILE_GRADIENT
+from wengert.compiler.loop_lanes import NO_LANES, LaneAxes, bodies_of
 from wengert.core.code import source_line
-from wengert.core.dtypes import COMPLEX, HALF, bool_, float64
+from wengert.core.dtypes import int64
 from wengert.core.graph import Graph, Node
 from wengert.kernels.ir.intrinsics import PHILOX
-from wengert.kernels.loops.lanes import NO_LANES, LaneAxes
-from wengert.kernels.writer import Page, c_expression, c_literal, functions, has_expression, scalar_type, suffix
+from wengert.kernels.ir.loops import DType
+from wengert.kernels.loops.limits import COMBINED, SMALL, is_moved
+from wengert.kernels.loops.values import Elements, InArray, array_of, places_of, rounded
+from wengert.kernels.loops.walk_back import walk_back
+from wengert.kernels.writer import C, Dialect, Page, c_cast, c_expression, c_literal, scalar_type
 from wengert.ops import elementwise as e
 from wengert.ops.core import DATA, LITERAL
 from wengert.ops.creation import IOTA
@@ -29,100 +38,33 @@ from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import BROADCAST, CONCAT, PLACE, RESHAPE, SLICE
 from wengert.ops.op import PACK, PICK, Op
 from wengert.ops.random import RANDOM_BITS
-from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM, reduced_axes
+from wengert.ops.reduce import ALL, ANY, PROD, SUM, reduced_axes
 
-Elements = Any
-"""An array of text: the name of each element of a value, or its literal."""
-
-SMALL = 64  # elements of a value that may be variables
 FEW_STEPS = 1024  # that pass before a loop asks whether it is to stop
-LINES = 4000  # of a body: with more the C compiler takes long, and the processor's instruction cache overflows
-
-_COMBINED: dict[Op, Op] = {SUM: e.add, PROD: e.multiply, MAX: e.maximum, MIN: e.minimum}
+LONG = 256  # ops of a step that hide what it takes to count it
 
 
-def why_not(graph: Graph, lanes: LaneAxes = NO_LANES) -> str | None:
-    """Why a graph cannot be written element by element; None where it can.
+@dataclass(frozen=True)
+class Language:
+    """What the two languages say differently about loops."""
 
-    >>> from wengert.ops.core import placeholder
-    >>> import wengert as wg
-    >>> x = placeholder((3,), wg.float32)
-    >>> why_not(Graph([x], [x * x])) is None
-    True
-    """
-    lines = 0
-    for node in (*graph.inputs, *graph.captured(), *graph.nodes):
-        shapes = node.shape if isinstance(node.dtype, tuple) else (lanes.shape(node),)
-        dtypes = node.dtype if isinstance(node.dtype, tuple) else (node.dtype,)
-        if any(dtype in COMPLEX for dtype in dtypes):
-            return f"{node.op.name} gives complex numbers"
-        if any(math.prod(shape) > SMALL for shape in shapes):
-            return f"{node.op.name} has more than {SMALL} elements"
-        lines += _lines(node, lanes)
-    for node in graph.captured():
-        if not isinstance(node.buffer, np.ndarray) and node.op is not LITERAL:
-            return f"{node.op.name} is no constant"
-    for node in graph.nodes:
-        reason = _why_not(node, lanes)
-        if reason:
-            return reason
-    return f"its body would have {lines} lines" if lines > LINES else None
+    dialect: Dialect
+    counter: str  # the type of a number of steps
+    asks_to_stop: bool  # whether a loop that takes long asks now and then whether it is to end
+    unrolls: bool  # whether the compiler is told how often to unroll a loop
+    branches: bool = True  # whether one branch runs, or both do and one's results are chosen
 
 
-def _lines(node: Node, lanes: LaneAxes) -> int:
-    """About how many lines a node takes."""
-    inner = sum(_lines(one, NO_LANES) for graph in graphs_of(node) for one in graph.nodes)
-    if node.op is MATMUL:
-        return math.prod(lanes.shape(node)) * lanes.shape(node.sources[0])[-1]
-    if node.op.kind == "reduction":
-        return math.prod(lanes.shape(node.sources[0]))
-    return inner if isinstance(node.dtype, tuple) else math.prod(lanes.shape(node))
-
-
-def graphs_of(node: Node) -> list[Graph]:
-    """The graphs that an op carries, in the order of its attributes."""
-    found = []
-    for value in node.attrs.values():
-        found += [one for one in (value if type(value) is tuple else (value,)) if isinstance(one, Graph)]
-    return found
-
-
-_FAR = frozenset(("sin", "cos", "tan"))
-
-
-def needs_far(graph: Graph) -> bool:
-    """Whether a graph computes sines in float64, whose versions for large arguments are a header of their own."""
-    for node in graph.nodes:
-        if any(map(needs_far, graphs_of(node))):
-            return True
-        is_float64 = node.op.kind == "elementwise" and node.sources and node.sources[-1].dtype is float64
-        if is_float64 and not _FAR.isdisjoint(functions(node.op, float64, node.attrs)):
-            return True
-    return False
-
-
-def _why_not(node: Node, lanes: LaneAxes) -> str | None:
-    op = node.op
-    if op in (SCAN, WHILE, COND):
-        if lanes is not NO_LANES:
-            return f"{op.name} is inside"
-        return next(filter(None, map(why_not, graphs_of(node))), None)
-    if op.kind in ("movement", "tuple") or op in (LITERAL, DATA, IOTA, CONCAT, ALL, ANY) or op in _COMBINED:
-        return None
-    if op is RANDOM_BITS:
-        return None if node.sources[0].ndim == 1 and node.sources[1].ndim == 0 else "random bits have several keys"
-    if op is MATMUL:
-        return None if node.dtype is not bool_ else "a product is of booleans"
-    if op.kind in ("elementwise", "identity") and has_expression(op, node.sources[-1].dtype, node.attrs):
-        return None
-    return f"{op.name} is no arithmetic of elements"
+IN_C = Language(C, "long", True, False)
 
 
 class Straight:
     """The lines of a graph, as they are written."""
 
-    def __init__(self, page: Page, lanes: LaneAxes = NO_LANES, lane_page: Page | None = None) -> None:
-        self.page, self.lanes, self.lane_page = page, lanes, lane_page or page
+    def __init__(
+        self, page: Page, lanes: LaneAxes = NO_LANES, lane_page: Page | None = None, language: Language = IN_C
+    ) -> None:
+        self.page, self.lanes, self.lane_page, self.language = page, lanes, lane_page or page, language
         self.count = 0
         self.told = ""  # the user's line that was shown last
 
@@ -141,7 +83,27 @@ class Straight:
         self.page_of(node).line(f"{scalar_type(node.dtype)} {name} = {text};")
         return name
 
-    def graph(self, graph: Graph, inputs: Sequence[Elements]) -> list[Elements]:
+    def array(self, dtype: DType, count: int) -> Callable[[str], str]:
+        """An array of a thread's own; the text of the element at a place of it."""
+        name = self.fresh("y")
+        self.page.line(f"{scalar_type(dtype)} {name}[{max(count, 1)}];")
+        return lambda place: f"{name}[{place}]"
+
+    def read(self, node: Node, value: Any) -> Elements:
+        """The elements of a value: those in an array are loaded."""
+        if not isinstance(value, InArray):
+            return value
+        return array_of(value.places.shape, [self.let(node, value.text(str(place))) for place in value.places.flat])
+
+    def read_all(self, nodes: Sequence[Node], values: Sequence[Any]) -> list[Elements]:
+        """The elements of several values."""
+        return [self.read(node, value) for node, value in zip(nodes, values)]
+
+    def read_small(self, node: Node, value: InArray) -> Any:
+        """The elements of a value in an array, if they are few, or else the value where it is."""
+        return self.read(node, value) if value.places.size <= SMALL else value
+
+    def graph(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
         """Write a graph; the elements of its outputs."""
         names: dict[Node, Any] = dict(zip(graph.inputs, inputs))
         for node in (*graph.captured(), *graph.nodes):
@@ -171,35 +133,52 @@ class Straight:
             return array_of((), [str(c_literal(node.attrs["value"], node.dtype))])
         if op is DATA:
             return array_of(node.shape, [str(c_literal(value, node.dtype)) for value in node.buffer.ravel()])
+        if is_moved(node) and isinstance(sources[0], InArray):
+            places = sources[0].places
+            return sources[0]._replace(places=self._arranged(node, [places]) if op.kind == "movement" else places)
+        if op in _OF_FUNCTIONS:
+            return self._of_function(node, sources)
+        sources = self.read_all(node.sources, sources)
         if op.kind == "movement" or op is CONCAT:
             return self._moved(node, sources)
-        if op in (SCAN, WHILE, COND):
-            return _OF_FUNCTIONS[op](self, node, sources)
         if op is IOTA:
-            return self._each(node, lambda k, at: f"({scalar_type(node.dtype)})({at})")
+            return self._each(node, lambda k, at: str(c_cast(int64, node.dtype, f"({at})")))
         if op is RANDOM_BITS:
             return self._random_bits(node, *sources)
         if op is MATMUL:
             return self._product(node, *sources)
         return self._reduced(node, sources[0]) if op.kind == "reduction" else self._elementwise(node, sources)
 
+    def _of_function(self, node: Node, sources: Sequence[Any]) -> list[Any]:
+        """Write a loop or branch; one over lanes that end by themselves for each that is here."""
+        write = _OF_FUNCTIONS[node.op]
+        if node.attrs.get("lanes") is None:
+            return write(self, node, sources)
+        values = self.read_all(node.sources, sources)
+        count = max(len(value) for value in values)
+        places = [[min(i, len(value) - 1) for value in values] for i in range(count)]
+        own = [[v[k : k + 1].reshape(v.shape[1:]) for v, k in zip(values, at)] for at in places]
+        return [np.stack(of_lanes) for of_lanes in zip(*(write(self, node, one) for one in own))]
+
     def _each(self, node: Node, text: Callable[[int, str], str]) -> Elements:
         """An element for each place; `text` is told its number in one lane and its place among all."""
-        shape = self.lanes.shape(node)
-        stride = self.lanes.stride(node)
+        shape, stride = self.lanes.shape(node), self.lanes.stride(node)
         places = [f"{place} + {stride} * lane" if stride else str(place) for place in places_of(node, self.lanes)]
         return array_of(shape, [self.let(node, text(k, place)) for k, place in enumerate(places)])
 
-    def _moved(self, node: Node, sources: Sequence[Elements]) -> Elements:
-        attrs = dict(node.attrs)
-        shape = self.lanes.shape(node)
+    def _arranged(self, node: Node, sources: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """What a movement op makes of arrays over the elements of one lane."""
+        attrs, shape = dict(node.attrs), self.lanes.shape(node)
         if node.op in (RESHAPE, BROADCAST, PLACE):
             attrs["shape"] = shape
         if node.op is SLICE:
             attrs["sizes"] = shape
+        return np.asarray(node.op.numpy(*sources, **attrs)).reshape(shape)
+
+    def _moved(self, node: Node, sources: Sequence[Elements]) -> Elements:
         zero = str(c_literal(0, node.dtype))
-        moved = np.asarray(node.op.numpy(*sources, **attrs), object)
-        return array_of(shape, [one if isinstance(one, str) else zero for one in moved.ravel()])
+        moved = self._arranged(node, sources)
+        return array_of(moved.shape, [one if isinstance(one, str) else zero for one in moved.ravel()])
 
     def _random_bits(self, node: Node, key: Elements, counter: Elements) -> Elements:
         words = [*key.ravel(), *counter.ravel()]
@@ -210,7 +189,7 @@ class Straight:
         return self._each(node, text)
 
     def _expression(self, op: Op, dtype: Any, *operands: str) -> str:
-        text = c_expression(op, dtype, operands)
+        text = c_expression(op, dtype, operands, dialect=self.language.dialect)
         assert text is not None
         return text
 
@@ -219,7 +198,7 @@ class Straight:
         operands = zip(*(np.broadcast_to(source, shape).ravel() for source in sources))
         found = []
         for own in operands:
-            text = c_expression(node.op, dtype, own, node.attrs)
+            text = c_expression(node.op, dtype, own, node.attrs, self.language.dialect)
             assert text is not None
             found.append(self.let(node, text))
         return array_of(shape, found)
@@ -239,7 +218,7 @@ class Straight:
             return str(c_literal(1 if op is PROD else 0, dtype))
         total = row[0]
         for one in row[1:]:
-            total = self._expression(_COMBINED[op], dtype, total, one)
+            total = self._expression(COMBINED[op], dtype, total, one)
         return total
 
     def _product(self, node: Node, a: Elements, b: Elements) -> Elements:
@@ -262,7 +241,7 @@ class Straight:
             names = [self.fresh("c") for _ in range(value.size)]
             for name, start in zip(names, value.ravel()):
                 self.page.line(f"{scalar_type(node.dtype)} {name} = {start};")
-            found.append(array_of(node.shape, names))
+            found.append(array_of(self.lanes.shape(node), names))
         return found
 
     def assign(self, nodes: Sequence[Node], variables: Sequence[Elements], values: Sequence[Elements]) -> None:
@@ -280,120 +259,142 @@ class Straight:
 
     def turns(self) -> str:
         """What counts the turns of a loop and says whether it is to end all the same, asking only now and then."""
+        if not self.language.asks_to_stop:
+            return ""
         name = self.fresh("turn")
         self.page.line(f"long {name} = 0;")
         return f"(++{name} % {FEW_STEPS} == 0 && wg_stopped())"
 
-    def branch(self, node: Node, sources: Sequence[Elements]) -> list[Elements]:
+    def branch(self, node: Node, sources: Sequence[Any]) -> list[Elements]:
         """Both branches, one of which runs."""
-        choice, *values = sources
-        branches = node.attrs["branches"]
+        choice, values, branches = self.read(node.sources[0], sources[0]), sources[1:], node.attrs["branches"]
         outputs = branches[0].outputs
-        results = [array_of(o.shape, [self.fresh("c") for _ in range(o.size)]) for o in outputs]
+        if not self.language.branches:
+            return self._chosen(outputs, choice.item(), [self.graph(one, values) for one in branches])
+        shapes = map(self.lanes.shape, outputs)
+        results = [array_of(shape, [self.fresh("c") for _ in range(math.prod(shape))]) for shape in shapes]
         for output, names in zip(outputs, results):
             for name in names.ravel():
                 self.page.line(f"{scalar_type(output.dtype)} {name};")
         for head, graph in (f"if ({choice.item()})", branches[0]), ("else", branches[1]):
             self.page.open(head)
-            for output, names, own in zip(outputs, results, self.graph(graph, values)):
+            found = self.read_all(graph.outputs, self.graph(graph, values))
+            for output, names, own in zip(outputs, results, found):
                 for name, value in zip(names.ravel(), own.ravel()):
                     self.page.line(f"{name} = {rounded(output, value)};")
             self.page.close()
         return results
 
-    def repeat(self, node: Node, sources: Sequence[Elements]) -> list[Elements]:
+    def _chosen(self, outputs: Sequence[Node], choice: str, results: Sequence[Sequence[Any]]) -> list[Elements]:
+        """The results of one branch, where both have been computed."""
+        found = []
+        for output, *both in zip(outputs, *results):
+            pairs = zip(*[self.read(output, one).ravel() for one in both])
+            names = [self.let(output, rounded(output, f"({choice} ? {a} : {b})")) for a, b in pairs]
+            found.append(array_of(self.lanes.shape(output), names))
+        return found
+
+    def repeat(self, node: Node, sources: Sequence[Any]) -> list[Elements]:
         """A loop as long as its condition holds."""
         test, step, n = node.attrs["test"], node.attrs["step"], node.attrs["constants"]
         fixed, carried = list(sources[:n]), step.inputs[n:]
-        carry = self.variables(carried, sources[n:])
+        carry = self.variables(carried, self.read_all(carried, sources[n:]))
         turn = self.turns()
         self.page.open("while (1)")
-        (going,) = self.graph(test, [*fixed, *carry])
-        self.page.line(f"if (!{going.item()} || {turn}) break;")
-        self.assign(carried, carry, self.graph(step, [*fixed, *carry]))
+        (going,) = self.read_all(test.outputs, self.graph(test, [*fixed, *carry]))
+        self.page.line(f"if (!{going.item()}{f' || {turn}' if turn else ''}) break;")
+        self.assign(carried, carry, self.read_all(step.outputs, self.graph(step, [*fixed, *carry])))
         self.page.close()
         return carry
 
-    def scan(self, node: Node, sources: Sequence[Elements]) -> list[Elements]:
-        """A loop inside a body: what it steps through is an array on the stack, and so is what it stacks up."""
+    def scan(self, node: Node, sources: Sequence[Any]) -> list[Any]:
+        """A loop inside a body: what it steps through is an array of the thread's own, and so is what it stacks up."""
         c, n = node.attrs["constants"], node.attrs["carries"]
         body, steps = node.attrs["body"], node.attrs["steps"]
-        arrays = []
-        for source, x in zip(sources[c + n :], body.inputs[c + n :]):
-            arrays.append(self.fresh("x"))
-            values = ", ".join(map(str, source.ravel())) or "0"
-            self.page.line(f"{scalar_type(x.dtype)} {arrays[-1]}[] = {{{values}}};")
-        stacked = [self.fresh("y") for _ in body.outputs[n:]]
-        for name, output in zip(stacked, body.outputs[n:]):
-            self.page.line(f"{scalar_type(output.dtype)} {name}[{max(steps * output.size, 1)}];")
-        carry = self.steps(
-            node,
-            sources[:c],
-            sources[c : c + n],
-            lambda k, at: f"{arrays[k]}[{at}]",
-            lambda k, at, value: f"{stacked[k]}[{at}] = {rounded(body.outputs[n + k], value)};",
-        )
-        ys = []
-        for name, output in zip(stacked, body.outputs[n:]):
-            names = [f"{name}[{k}]" for k in range(steps * output.size)]
-            ys.append(array_of((steps, *output.shape), names))
-        return [*carry, *ys]
+        given, ys = body.inputs[c + n :], body.outputs[n:]
+        xs = [self._stepped(x, value) for x, value in zip(given, sources[c + n :])]
+        sizes = [math.prod(self.lanes.shape(y)) for y in ys]
+        stacks = [self.array(y.dtype, steps * size) for y, size in zip(ys, sizes)]
+
+        def item(k: int, t: str) -> Any:
+            return self.read_small(given[k], xs[k](t)) if callable(xs[k]) else xs[k]
+
+        def store(k: int, t: str, value: Any) -> None:
+            at = [f"{t} * {sizes[k]} + {j}" for j in range(sizes[k])]
+            self.store(ys[k], value, stacks[k], at, partial(rounded, ys[k]))
+
+        initial = self.read_all(node.sources[c : c + n], sources[c : c + n])
+        carry = self.steps(node, sources[:c], initial, item, store)
+        every = [np.arange(steps * size).reshape((steps, *self.lanes.shape(y))) for y, size in zip(ys, sizes)]
+        return [*carry, *map(InArray, stacks, every)]
+
+    def _stepped(self, x: Node, value: Any) -> Any:
+        """What a loop inside a body steps through: the value in a step, by the step, or that of all if they are one."""
+        if isinstance(value, InArray):
+            if len(value.places) and value.step("0") is not None:
+                return value.step
+            value = self.read(x, value)
+        first = value[:1].reshape(value.shape[1:])
+        if len(value) and all(np.array_equal(row, first) for row in value):
+            return first
+        name, places = self.fresh("x"), np.arange(value.size).reshape(value.shape)
+        values = ", ".join(map(str, value.ravel())) or "0"
+        self.page.line(f"{scalar_type(x.dtype)} {name}[] = {{{values}}};")
+        stored = InArray(lambda place: f"{name}[{place}]", places)
+        return stored.step if len(value) else (lambda t: stored._replace(places=np.zeros(self.lanes.shape(x), int)))
+
+    def store(
+        self,
+        node: Node,
+        value: Any,
+        text: Callable[[str], str],
+        at: Sequence[str],
+        kept: Callable[[str], str],
+    ) -> None:
+        """Store the elements of a value at places of an array."""
+        for place, one in zip(at, self.read(node, value).ravel()):
+            self.page_of(node).line(f"{text(place)} = {kept(one)};")
 
     def steps(
         self,
         node: Node,
-        fixed: Sequence[Elements],
+        fixed: Sequence[Any],
         initial: Sequence[Elements],
-        load: Callable[[int, str], str],
-        store: Callable[[int, str, str], str],
+        item: Callable[[int, str], Any],
+        store: Callable[[int, str, Any], None],
     ) -> list[Elements]:
-        """A scan's loop; `load` and `store` are the text for an element of what is stepped through or stacked up."""
+        """A scan's loop; `item` is an element of what is stepped through, `store` keeps one of what is stacked up."""
         c, n = node.attrs["constants"], node.attrs["carries"]
         body = node.attrs["body"]
         carried, xs = body.inputs[c : c + n], body.inputs[c + n :]
         carry = self.variables(carried, initial)
         t = self.fresh("t")
         turn = self.turns() if node.attrs["steps"] > FEW_STEPS else ""
-        self.page.open(steps_text(node, t))
+        if self.language.unrolls:
+            self.page.line(f"#pragma unroll {unrolled(body)}")
+        self.page.open(steps_text(node, t, self.language.counter))
         if turn:
             self.page.line(f"if ({turn}) break;")
-        inputs = []
-        for k, x in enumerate(xs):
-            inputs.append(array_of(x.shape, [self.let(x, load(k, f"{t} * {x.size} + {j}")) for j in range(x.size)]))
-        results = self.graph(body, [*fixed, *carry, *inputs])
-        for k, (output, value) in enumerate(zip(body.outputs[n:], results[n:])):
-            for j, one in enumerate(value.ravel()):
-                self.page.line(store(k, f"{t} * {output.size} + {j}", one))
-        self.assign(carried, carry, results[:n])
+        results = self.graph(body, [*fixed, *carry, *[item(k, t) for k in range(len(xs))]])
+        for k, value in enumerate(results[n:]):
+            store(k, t, value)
+        self.assign(carried, carry, self.read_all(body.outputs[:n], results[:n]))
         self.page.close()
         return carry
 
 
-_OF_FUNCTIONS = {SCAN: Straight.scan, WHILE: Straight.repeat, COND: Straight.branch}
+_OF_FUNCTIONS = {SCAN: Straight.scan, WHILE: Straight.repeat, COND: Straight.branch, WHILE_GRADIENT: walk_back}
 
 
-def steps_text(node: Node, t: str) -> str:
+def steps_text(node: Node, t: str, counter: str = "long") -> str:
     """The head of a scan's loop."""
     steps = node.attrs["steps"]
     if node.attrs["reverse"]:
-        return f"for (long {t} = {steps - 1}; {t} >= 0; {t}--)"
-    return f"for (long {t} = 0; {t} < {steps}; {t}++)"
+        return f"for ({counter} {t} = {steps - 1}; {t} >= 0; {t}--)"
+    return f"for ({counter} {t} = 0; {t} < {steps}; {t}++)"
 
 
-def rounded(node: Node, value: str) -> str:
-    """A value as it is kept from step to step."""
-    return f"wg_round_{suffix(node.dtype)}({value})" if node.dtype in HALF else value
-
-
-def places_of(node: Node, lanes: LaneAxes) -> Iterator[int]:
-    """Where the elements of a value's first lane lie."""
-    own = lanes.axes.get(node, ())
-    every = np.arange(node.size).reshape(node.shape)
-    yield from every[tuple(slice(1) if axis in own else slice(None) for axis in range(node.ndim))].ravel().tolist()
-
-
-def array_of(shape: Sequence[int], names: Sequence[str]) -> Elements:
-    """Names of elements in a shape."""
-    found = np.empty(len(names), object)
-    found[:] = names
-    return found.reshape(tuple(shape))
+def unrolled(body: Graph) -> int:
+    """How many steps are written out before a loop looks at its counter: one, if it is long or has loops inside."""
+    lines = sum(1 if not bodies_of(node) else LONG for node in body.nodes if node.op.kind != "movement")
+    return next(count for count in (8, 4, 2, 1) if count * lines <= LONG or count == 1)

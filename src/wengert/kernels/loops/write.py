@@ -13,22 +13,17 @@ from typing import NamedTuple
 
 from wengert.autodiff.cond import COND, WHILE
 from wengert.autodiff.scan import SCAN
+from wengert.autodiff.while_gradient import WHILE_GRADIENT
+from wengert.compiler.loop_lanes import NO_LANES, LaneAxes, bodies_of, ends_by_itself, lanes_of
 from wengert.core.graph import Graph, Node
 from wengert.kernels.c import Function
 from wengert.kernels.c.source import WORTH_THREADS
-from wengert.kernels.loops.elements import (
-    SMALL,
-    Elements,
-    Straight,
-    array_of,
-    graphs_of,
-    needs_far,
-    places_of,
-    rounded,
-    steps_text,
-    why_not,
-)
-from wengert.kernels.loops.lanes import LaneAxes, lanes_of
+from wengert.kernels.ir.loops import DType
+from wengert.kernels.loops.elements import IN_C, Straight, steps_text
+from wengert.kernels.loops.limits import SMALL, has_complex, needs_far, why_not
+from wengert.kernels.loops.slots import fits_slots, write_slots
+from wengert.kernels.loops.values import Elements, array_of, places_of, rounded
+from wengert.kernels.loops.whole import WholeLanes, lanes_by_form
 from wengert.kernels.threads import thread_count
 from wengert.kernels.writer import C, Page, narrowed, parameter, scalar_type, widened
 from wengert.ops.core import LITERAL
@@ -50,25 +45,28 @@ def write(node: Node, buffers: Sequence[str], results: Sequence[str | None]) -> 
     """The function of a loop or branch, on buffers named for its sources and its results (None: nobody reads it); or
     why there is none.
     """
-    if node.op not in (SCAN, WHILE, COND):
+    if node.op not in (SCAN, WHILE, COND, WHILE_GRADIENT):
         return f"{node.op.name} is a function of the user's own"
-    reasons = [why_not(graph) for graph in graphs_of(node)]
+    reasons = [why_not(graph) for graph in bodies_of(node)]
     reason = next(filter(None, reasons), None) or _large_sources(node)
+    if ends_by_itself(node):
+        (by_itself,) = lanes_by_form(node)
+        return reason if reason is not None else _OneLane(node, by_itself, buffers, results).written()
     lanes = _lanes(node)
     if lanes is not None and (reason is not None or _size(node) > FEW_LINES):
         reason = why_not(node.attrs["body"], lanes)
         if reason is None:
             return _LaneScan(node, lanes, buffers, results).written()
-    return reason if reason is not None else _Small(node, buffers, results).written()
+    return reason if reason is not None else _OneLane(node, NO_LANES, buffers, results).written()
 
 
 def _size(node: Node) -> int:
-    return sum(one.size for graph in graphs_of(node) for one in graph.nodes if not isinstance(one.dtype, tuple))
+    return sum(one.size for graph in bodies_of(node) for one in graph.nodes if not isinstance(one.dtype, tuple))
 
 
 def _large_sources(node: Node) -> str | None:
     """Why what goes into a loop or branch cannot be variables."""
-    large = any(source.size > SMALL for graph in graphs_of(node) for source in graph.inputs)
+    large = any(source.size > SMALL for graph in bodies_of(node) for source in graph.inputs)
     return f"a value that goes in has more than {SMALL} elements" if large else None
 
 
@@ -116,50 +114,42 @@ class _Buffers:
         return array_of(source.shape, names)
 
     def function(self, page: Page, node: Node) -> Function:
-        headers = ("loops.h", *(("far.h",) if any(map(needs_far, graphs_of(node))) else ()))
+        graphs = bodies_of(node)
+        complex = any(map(has_complex, graphs))
+        more = ("complex.h",) if complex else ("far.h",) if any(map(needs_far, graphs)) else ()
+        headers = ("loops.h", *more)
         body = "".join(f"{line}\n" for line in page.lines)
         return Function((body,), tuple(self.declared.values()), tuple(self.declared), headers=headers, is_whole=True)
 
 
-class _Small:
-    """A loop or branch over small values."""
+class _OneLane(WholeLanes):
+    """A loop or branch that is written for one lane, with the loop over the lanes around it."""
 
-    def __init__(self, node: Node, sources: Sequence[str], results: Sequence[str | None]) -> None:
-        self.node, self.page = node, Page()
+    def __init__(self, node: Node, lanes: LaneAxes, sources: Sequence[str], results: Sequence[str | None]) -> None:
+        super().__init__(node, lanes, IN_C)
         self.buffers = _Buffers(node, sources, results)
-        self.straight = Straight(self.page)
+
+    def source(self, number: int) -> str:
+        """What the text calls the buffer of a source."""
+        return self.buffers.source(number)
+
+    def result(self, number: int, dtype: DType) -> str | None:
+        """What the text calls the buffer of a result; None if nobody reads it."""
+        return self.buffers.result(number)
 
     def written(self) -> Written:
-        node, straight = self.node, self.straight
-        if node.op is not SCAN:
-            results = straight.node(node, [self._loaded(i) for i in range(len(node.sources))])
-            for k, value in enumerate(results):
-                self._store(k, value)
-            return Written(self.buffers.function(self.page, node), "every element a variable")
-        c, n = node.attrs["constants"], node.attrs["carries"]
-        outside = [self._loaded(i) for i in range(c + n)]
-        carry = straight.steps(node, outside[:c], outside[c:], self._step_load, self._step_store)
-        for k, value in enumerate(carry):
-            self._store(k, value)
-        return Written(self.buffers.function(self.page, node), "every element a variable")
-
-    def _loaded(self, number: int) -> Elements:
-        return self.buffers.loaded(number, self.node.sources[number], self.straight)
-
-    def _store(self, number: int, value: Elements) -> None:
-        buffer = self.buffers.result(number)
-        if buffer is not None:
-            for j, one in enumerate(value.ravel()):
-                self.page.line(f"{buffer}[{j}] = {narrowed(self.node.dtype[number], one)};")
-
-    def _step_load(self, k: int, at: str) -> str:
-        number = self.node.attrs["constants"] + self.node.attrs["carries"] + k
-        return widened(self.node.sources[number].dtype, f"{self.buffers.source(number)}[{at}]")
-
-    def _step_store(self, k: int, at: str, value: str) -> str:
-        number = self.node.attrs["carries"] + k
-        buffer = self.buffers.result(number)
-        return ";" if buffer is None else f"{buffer}[{at}] = {narrowed(self.node.dtype[number], value)};"
+        """The function."""
+        if not ends_by_itself(self.loop):
+            self.body()
+            return Written(self.buffers.function(self.page, self.loop), "every element a variable")
+        if fits_slots(self.loop, self.lanes.count):
+            write_slots(self)
+            return Written(self.buffers.function(self.page, self.loop), f"{self.lanes.count} lanes in slots")
+        self.page.line("#pragma omp parallel for schedule(dynamic, 16)")
+        self.page.open(f"for (long lane = 0; lane < {self.lanes.count}; lane++)")
+        self.body()
+        self.page.close()
+        return Written(self.buffers.function(self.page, self.loop), f"{self.lanes.count} lanes, one after the other")
 
 
 class _LaneScan:

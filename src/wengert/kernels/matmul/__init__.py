@@ -25,6 +25,6 @@ def cuda_kernels() -> dict[Op, CudaKernel]:
         tiles=cuda.tiles,
         absorbs=cuda.absorbs,
         sides=cuda.sides,
-        outdoes_libraries=cuda.absorbs,
+        outdoes_libraries=cuda.outdoes_libraries,
     )
     return {MATMUL: kernel}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from wengert.core.dtypes import float32, float64
+import numpy as np
+
+from wengert.core.dtypes import COMPLEX, HALF, INEXACT, real_of
 from wengert.core.graph import Node
 from wengert.kernels.c_ops import CCall, CFunction, Packing, Pointer
 from wengert.kernels.matmul.product import BlasProduct, is_even, product, unbatched, untransposed
@@ -26,7 +29,7 @@ def operands(node: Node) -> Sequence[Node]:
 def multiplies(node: Node) -> bool:
     """Whether there is C for a product."""
     same = all(source.dtype is node.dtype for source in node.sources)
-    return same and node.dtype in (float32, float64) and is_even(node)
+    return same and node.dtype in INEXACT and node.dtype not in HALF and is_even(node)
 
 
 def absorbs(node: Node) -> bool:
@@ -40,42 +43,66 @@ def matmul(node: Node, pointer: Pointer, epilogue: str = "", packed: str = "") -
         return None
     p = product(node)
     if _is_tiled(p):
-        return _tiled(node, p, pointer, epilogue, packed)
+        return _tiled(p, pointer(node), pointer, epilogue, packed)
     text = _by_blas_with(node, p, pointer, epilogue) if epilogue else _by_blas(node, p, pointer)
     return CCall(text, function=CFunction("matmul", suffix(node.dtype)))
 
 
 def _is_tiled(p: BlasProduct) -> bool:
-    return p.batch == 1 and min(p.m, p.n) >= TILED_FROM and 2 * p.m * p.n * p.k > WORTH_THREADS
+    """A complex product is a real one of twice the columns and the depth, if its left matrix lies along its rows."""
+    if p.batch != 1 or min(p.m, p.n) < TILED_FROM or (p.x.dtype in COMPLEX and p.transposed_x):
+        return False
+    return (8 if p.x.dtype in COMPLEX else 2) * p.m * p.n * p.k > WORTH_THREADS
 
 
 def packs(node: Node) -> Packing | None:
     """The right matrix of a product in tiles, rearranged."""
     if not multiplies(node) or not _is_tiled(p := product(node)):
         return None
-    text = f"wg_product_pack_{suffix(node.dtype)}({{source}}, {{packed}}, {p.n}, {p.k}, {int(p.transposed_y)});"
-    return Packing(p.y, f"#pragma omp parallel\n    {text}", _packed_bytes(node, p))
+    return Packing(p.y, f"#pragma omp parallel\n    {_packing(p, '{source}', '{packed}')}", _packed_bytes(p))
 
 
-def _packed_bytes(node: Node, p: BlasProduct) -> int:
-    vector = 64 // node.dtype.itemsize  # columns are filled up to whole vectors, the widest there are
-    return int(-(-p.n // vector) * 64 * p.k)
+def _packing(p: BlasProduct, source: str, packed: str) -> str:
+    """The statement that rearranges the right matrix."""
+    numbers = f"{source}, {packed}, {p.n}, {p.k}, {int(p.transposed_y)}"
+    if p.y.dtype not in COMPLEX:
+        return f"wg_product_pack_{suffix(p.y.dtype)}({numbers});"
+    part = real_of(p.y.dtype)
+    return f"wg_complex_product_pack_{suffix(part)}({numbers}, {_tile_bytes(p) // part.itemsize}L);"
 
 
-def _tiled(node: Node, p: BlasProduct, pointer: Pointer, epilogue: str, packed: str) -> CCall:
+def _packed_bytes(p: BlasProduct) -> int:
+    rotations = 2 * p.n * p.k * p.y.dtype.itemsize if p.y.dtype in COMPLEX else 0
+    return _tile_bytes(p) + rotations
+
+
+def _tile_bytes(p: BlasProduct) -> int:
+    """The bytes of the right matrix in panels: columns are filled up to whole vectors, the widest there are."""
+    n, k, part = _real_sizes(p)
+    vector = 64 // part.itemsize
+    return int(-(-n // vector) * 64 * k)
+
+
+def _real_sizes(p: BlasProduct) -> tuple[int, int, np.dtype[Any]]:
+    """Columns and depth of the product of reals, and their dtype."""
+    return (2 * p.n, 2 * p.k, real_of(p.y.dtype)) if p.y.dtype in COMPLEX else (p.n, p.k, p.y.dtype)
+
+
+def _tiled(p: BlasProduct, to: str, pointer: Pointer, epilogue: str, packed: str) -> CCall:
     """A product in tiles of our own. Blocks of rows go to whichever thread is free."""
-    kind, blocks = suffix(node.dtype), p.m // BLOCK_ROWS
-    scratch = 0 if packed else _packed_bytes(node, p)
+    n, k, part = _real_sizes(p)
+    kind, blocks = suffix(part), p.m // BLOCK_ROWS
+    scratch = 0 if packed else _packed_bytes(p)
     source, packed = "" if packed else pointer(p.y), packed or "(void *)(arena + scratch)"
-    numbers = f"{p.m}, {p.n}, {p.k}, {int(p.transposed_x)}, first, last"
+    numbers = f"{p.m}, {n}, {k}, {int(p.transposed_x)}, first, last"
     lines = [
         "#pragma omp parallel",
         "{",
-        *([f"    wg_product_pack_{kind}({source}, {packed}, {p.n}, {p.k}, {int(p.transposed_y)});"] if source else []),
+        *([f"    {_packing(p, source, packed)}"] if source else []),
         "    #pragma omp for schedule(dynamic)",
         f"    for (long block = 0; block < {blocks}; block++) {{",
         f"        long first = wg_part(block, {blocks}, {p.m}), last = wg_part(block + 1, {blocks}, {p.m});",
-        f"        wg_product_rows_{kind}({pointer(p.x)}, {packed}, {pointer(node)}, {numbers});",
+        f"        wg_product_rows_{kind}({pointer(p.x)}, {packed}, {to}, {numbers});",
         *([f"        {epilogue}"] if epilogue else []),
         "    }",
         "}",

@@ -10,9 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wengert.core.dtypes import bfloat16, float32, float64
+from wengert.core.dtypes import COMPLEX, bfloat16, float32, float64
 from wengert.kernels.launch import DeviceProperties, Launch, LaunchList, TensorMap
-from wengert.kernels.matmul.product import DType, Epilogue, Matrix, Operand, Product, Tile, device_type, sum_type
+from wengert.kernels.matmul.product import (
+    THIN,
+    DType,
+    Epilogue,
+    Matrix,
+    Operand,
+    Product,
+    Tile,
+    device_type,
+    sum_type,
+)
 
 _HEADERS = {"naive": "gemm_naive", "tiled": "gemm_naive"}
 _SIZES = (
@@ -93,6 +103,11 @@ def _scalars(product: Product, share: int) -> list[np.generic]:
     return numbers
 
 
+def declared(name: str, kind: str, fields: str, is_whole: bool) -> str:
+    """An operand of these fields, which may say that no chunk goes beyond an edge."""
+    return f"wg_whole<{kind}> {name} = {{{{{fields}}}}};" if is_whole else f"{kind} {name} = {{{fields}}};"
+
+
 # --- a block a tile -------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +116,9 @@ def _multiply(product: Product, tile: Tile, device: DeviceProperties) -> Launch:
         return _multiply_wgmma(product, tile, device)
     kind = device_type(product.dtype)
     chunk = {"fma": 4, "small": 4, "mma": 16 // product.dtype.itemsize}.get(tile.rung, 1)  # elements of a load
-    left, right = (f"wg_matrix<{kind}, {_flag(o.along)}, {_flag(not o.aligned(chunk))}>" for o in product.operands)
+    types = [f"wg_matrix<{kind}, {_flag(o.along)}, {_flag(not o.aligned(chunk))}>" for o in product.operands]
+    left = declared("left", types[0], "a + batch.a(z), a_step, m, k", tile == THIN)
+    right = declared("right", types[1], "b + batch.b(z), b_step, n, k", tile == THIN)
     result = _result(product, _width(product, tile))
     high, wide = tile.tiles(product)
     share = tile.share(product.depth)
@@ -115,7 +132,8 @@ def _multiply(product: Product, tile: Tile, device: DeviceProperties) -> Launch:
     wg_tile_at(blockIdx.x % (high * wide), high, wide, 8, row, column);
     int first = blockIdx.y * share, last = first + share < k ? first + share : k;"""
         grid = (high * wide * product.batches, tile.split, 1)
-    source = f"""#include "{_HEADERS.get(tile.rung, f"gemm_{tile.rung}")}.cuh"
+    complex = '#include "complex.cuh"\n' if product.dtype in COMPLEX else ""
+    source = f"""{complex}#include "{_HEADERS.get(tile.rung, f"gemm_{tile.rung}")}.cuh"
 {result.before}
 extern "C" __global__ void __launch_bounds__({tile.threads}) matmul(
     const {kind} *a, const {kind} *b, {", ".join(result.parameters)},
@@ -123,8 +141,8 @@ extern "C" __global__ void __launch_bounds__({tile.threads}) matmul(
 {{
     {place}
     {_BATCH}
-    {left} left = {{a + batch.a(z), a_step, m, k}};
-    {right} right = {{b + batch.b(z), b_step, n, k}};
+    {left}
+    {right}
     {result.made}{apart}
     wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, first, last);
 }}

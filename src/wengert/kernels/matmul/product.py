@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.dtypes import bfloat16, float16, float32, float64
+from wengert.core.dtypes import COMPLEX, bfloat16, float16, float32, float64
 from wengert.core.graph import Node
+from wengert.kernels.writer import stored_type
 from wengert.ops.movement import BROADCAST, PERMUTE
 
 DType = np.dtype[Any]
@@ -23,6 +24,8 @@ def device_type(dtype: DType) -> str:
     """The C++ type of an element in the matrix kernels."""
     if dtype in FLOATS:
         return FLOATS[dtype]
+    if dtype in COMPLEX:
+        return stored_type(dtype)
     return f"{'signed' if dtype.kind == 'i' else 'unsigned'} {_INTEGERS[dtype.itemsize]}"
 
 
@@ -237,6 +240,10 @@ class Tile:
         split = f", the depth in {self.split} parts" if self.split > 1 else ""
         split += " of a cluster" if self.joined else ""
         return f"{self.rung} {self.high}x{self.wide}x{self.depth}, {self.threads} threads{stages}{split}"
+
+
+THIN = Tile("fma", 128, 64, 16, 64, 32, 2)
+"""Of a product of many rows by a small matrix, whose chunks are whole."""
 
 
 # --- the product of a node --------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 
 from wengert.core.dtypes import COMPLEX, int64
 from wengert.core.graph import Node
+from wengert.kernels.counting import cuda as counting_cuda
 from wengert.kernels.gather_scatter import cuda as addressing_cuda
 from wengert.kernels.ir.index import strides
 from wengert.kernels.launch import Argument, DeviceProperties, LaunchList, Named, in_turn
@@ -19,7 +20,11 @@ from wengert.kernels.matmul.product import Tile, product
 from wengert.kernels.prebuilt.elements import PrebuiltFunction, filled, function, moved, over
 from wengert.kernels.prebuilt.reductions import total
 from wengert.kernels.scan import cuda as running_cuda
+from wengert.kernels.search import cuda as searching_cuda
+from wengert.kernels.sort import cuda as sorting_cuda
+from wengert.kernels.sort import select as selecting_cuda
 from wengert.kernels.space import LARGEST, Access, Space, broadcast, sliced, space, whole
+from wengert.kernels.window import cuda as windows_cuda
 from wengert.kernels.writer import CUDA, c_expression, scalar_type
 from wengert.ops.addressing import (
     ADD_ALONG,
@@ -32,12 +37,15 @@ from wengert.ops.addressing import (
 )
 from wengert.ops.comparison import CHECKED_INDEX
 from wengert.ops.core import ALIAS, RECOMPUTE_BARRIER, STOP_GRADIENT, VARIABLE
+from wengert.ops.counting import BINCOUNT, FLAT_NONZERO
 from wengert.ops.creation import IOTA
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import BROADCAST, CONCAT, FLIP, PERMUTE, PLACE, RESHAPE, SLICE
 from wengert.ops.op import Op
 from wengert.ops.random import RANDOM_BITS
-from wengert.ops.running import CUMSUM
+from wengert.ops.running import CUMARGMAX, CUMARGMIN, CUMPROD, CUMSUM, LOGCUMSUMEXP
+from wengert.ops.sorting import ARGSORT, SEARCHSORTED, SORT, TOPK
+from wengert.ops.window import FOLD, UNFOLD
 
 
 def work(node: Node, device: DeviceProperties) -> LaunchList | None:
@@ -179,6 +187,11 @@ def _addressed(rule: Callable[..., LaunchList | None]) -> Callable[[Node, Device
     return general
 
 
+def _sized(rule: Callable[..., LaunchList | None]) -> Callable[[Node, DeviceProperties], LaunchList | None]:
+    """A rule whose texts take their sizes as arguments everywhere."""
+    return lambda node, device: rule(node, _named(node), device)
+
+
 def _named(node: Node) -> Named:
     names = {source: f"x{k}" for k, source in enumerate(node.sources)}
     return lambda value: "y" if value is node else names[value]
@@ -200,5 +213,12 @@ _RULES: dict[Op, Callable[[Node, DeviceProperties], LaunchList | None]] = {
     GATHER: _addressed(addressing_cuda.gather),
     **dict.fromkeys((SCATTER, SCATTER_ADD), _addressed(addressing_cuda.scatter)),
     **dict.fromkeys((TAKE_ALONG, PUT_ALONG, ADD_ALONG), _addressed(addressing_cuda.along)),
-    CUMSUM: _addressed(running_cuda.cumsum),
+    **dict.fromkeys((CUMSUM, CUMPROD, LOGCUMSUMEXP, CUMARGMAX, CUMARGMIN), _sized(running_cuda.running)),
+    **dict.fromkeys((ARGSORT, SORT), _sized(sorting_cuda.sort)),
+    TOPK: _sized(selecting_cuda.topk),
+    SEARCHSORTED: _sized(searching_cuda.searchsorted),
+    FLAT_NONZERO: _sized(counting_cuda.flat_nonzero),
+    BINCOUNT: _sized(counting_cuda.bincount),
+    UNFOLD: _sized(windows_cuda.unfold),
+    FOLD: _sized(windows_cuda.fold),
 }

@@ -1,21 +1,21 @@
-"""Running sums along an axis."""
+"""Running sums, products and extremes along an axis."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel
 from wengert.ops.op import Op
-from wengert.ops.running import CUMSUM
+from wengert.ops.running import CUMARGMAX, CUMARGMIN, CUMPROD, CUMSUM, LOGCUMSUMEXP
 
 
 def c_kernels() -> dict[Op, CKernel]:
-    """The op that has C."""
+    """The ops that have C."""
     from wengert.kernels.scan import c
 
-    return {CUMSUM: CKernel(c.cumsum, {"cumsum": ("gather.h",)})}
+    return dict.fromkeys((CUMSUM, CUMPROD), CKernel(c.running, dict.fromkeys(("cumsum", "cumprod"), ("running.h",))))
 
 
 def cuda_kernels() -> dict[Op, CudaKernel]:
-    """The op that has CUDA C++."""
+    """The ops that have CUDA C++."""
     from wengert.kernels.launch import simple
     from wengert.kernels.scan import cuda
 
-    return {CUMSUM: simple(cuda.cumsum)}
+    return dict.fromkeys((CUMSUM, CUMPROD, LOGCUMSUMEXP, CUMARGMAX, CUMARGMIN), simple(cuda.running))

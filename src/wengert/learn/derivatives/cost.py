@@ -84,7 +84,7 @@ def _of_passes(loss: _LossCost, seconds: float) -> list[Cost]:
     found = []
     for way, (number, graph, run) in passes.items():
         one = _timed(run, 1)
-        if one < seconds / 100:  # then it can be had again: the first time is slower
+        if one < seconds / 10:  # then it can be had again: the first time is slower
             one = min(_timed(run, 1) for _ in range(3))
         measured = number == 1 or one * number <= seconds
         total = _timed(run, number) if measured and number > 1 else one * number

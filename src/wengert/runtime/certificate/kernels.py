@@ -25,7 +25,7 @@ from wengert.core import cache, devices
 from wengert.core.dtypes import FLOATING, bool_
 from wengert.core.graph import Node
 from wengert.plan.groups import FusionGroup
-from wengert.plan.plan import Plan, Step
+from wengert.plan.plan import Plan, Step, launches_in
 from wengert.runtime.certificate.keys import key_of, references_key
 from wengert.runtime.certificate.measured import Finding, measured
 from wengert.runtime.certificate.witness import (
@@ -197,8 +197,8 @@ _EXTENT = re.compile(r"\bi\d\w* < (\d+);")  # of loops over elements; blocks and
 
 def text_of(plan: Plan, step: Step, bodies: Mapping[str, str] | None = None) -> str:
     """All of a step's text: its statements without the places of values, and the function that they call."""
-    if step.launches:
-        launches = [f"{launch.grid} {launch.block} {launch.shared}\n{launch.source}" for launch in step.launches]
+    if step.launches or step.loop is not None:
+        launches = [f"{launch.grid} {launch.block} {launch.shared}\n{launch.source}" for launch in launches_in(step)]
         return "\n".join([step.carrier, *launches])
     code = step.code
     if code is None:

@@ -56,9 +56,18 @@ def _in_steps(xs: Node, w: Node) -> Any:
     return [*[each.node for each in carry], ys.node]
 
 
+def _side_by_side(x: Node, y: Node) -> Any:
+    """Two scans over the same, the second of which needs nothing of the first."""
+    items = Tensor(m.broadcast_to(m.reshape(y, (1, *y.shape)), (3, *y.shape)))
+    first, ys = scan(lambda c, i: (e.maximum(c.node, i.node), c), Tensor(x), items)
+    second, _ = scan(lambda c, i: (e.minimum(c.node, i.node) * 2, None), Tensor(y), items)
+    return [first.node, ys.node, second.node]
+
+
 LOOPS: dict[str, list[Cases]] = {
     "loop_dce": [c.elements(_carried, 2, (float32, int8))],
     "loop_invariants": [c.elements(_same_in_steps, 2, (float32, float64))],
+    "loop_fusion": [c.elements(_side_by_side, 2, (float32, int8))],
     **{name: [c.drawn(_in_steps, [(5, 4, 40), (40, 40)])] for name in ("loop_inputs", "loop_sums", "loop_outputs")},
 }
 """Those of whole passes."""

@@ -21,6 +21,7 @@ from wengert.ops.op import PACK, PICK
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 from wengert.runtime.certificate import cases as c
 from wengert.runtime.certificate.cases import Cases
+from wengert.runtime.certificate.collective_probes import COLLECTIVES
 from wengert.runtime.certificate.loop_probes import LOOPS
 from wengert.tensor import Tensor
 
@@ -342,6 +343,7 @@ def _heads(qkv: Node) -> Node:
 
 PASSES: dict[str, list[Cases]] = {
     "inline": [c.elements(_checkpointed, 2, (float32, float64))],
+    "contiguous_collectives": COLLECTIVES,
     "cse": [c.elements(_common, 2, c.FLOATS)],
     **LOOPS,
     "batch_matmul": [c.drawn(_products, [(5, 7), (7, 3)], [(4, 16), (16, 4)])],
@@ -363,6 +365,12 @@ PASSES: dict[str, list[Cases]] = {
         c.drawn(lambda x, w: conv2d(x, w, padding=1), [(2, 3, 6, 6), (4, 3, 3, 3)], dtypes=(bfloat16,)),
         c.drawn(
             lambda x, w: SUM(conv2d(x, w), axes=(1,), keepdims=False), [(1, 4, 6, 6), (4, 4, 3, 3)], dtypes=(float16,)
+        ),
+    ],
+    "join_matmul": [
+        c.drawn(lambda a, b, c, d: MATMUL(a, b) + MATMUL(c, d), [(1 << 15, 8), (8, 64)] * 2, dtypes=(float32,)),
+        c.drawn(
+            lambda a, b, c: e.tanh(MATMUL(a, b)) * MATMUL(a, c), [(1 << 14, 128), (128, 8), (128, 8)], dtypes=(float32,)
         ),
     ],
     "align": [c.drawn(_padded, [(2048, 1024), (1024, 1030)], dtypes=(bfloat16,))],

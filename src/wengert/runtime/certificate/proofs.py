@@ -27,6 +27,7 @@ from wengert.ops import registry
 from wengert.ops.core import CAST
 from wengert.ops.linalg import MATMUL
 from wengert.runtime.certificate.cases import Case
+from wengert.runtime.certificate.collective_probes import of_all_ranks
 from wengert.runtime.certificate.keys import key_of, rules_key
 from wengert.runtime.certificate.probes import PROBES
 from wengert.runtime.certificate.values import Array
@@ -173,7 +174,8 @@ def same_values(a: Array, b: Array) -> Array:
 
 
 def evaluated(graph: Graph, arrays: Iterable[Array]) -> list[Array]:
-    """The outputs by the references, as they are."""
+    """The outputs by the references, as they are; those of collectives for all ranks, stacked."""
+    graph = of_all_ranks(graph)
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays))
     for node in graph.nodes:
         values[node] = node.op.run([_value(values, source) for source in node.sources], node)

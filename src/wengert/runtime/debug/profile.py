@@ -7,12 +7,11 @@ in caches and the calls from Python (a microsecond each on the CPU) differ.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from wengert.backends.cpu.blas import blas
+from wengert.backends.cpu.blas import addresses
 from wengert.backends.cpu.program import CpuProgram
 from wengert.backends.cpu.toolchain import load
 from wengert.core.code import describe
@@ -105,9 +104,7 @@ class _Watcher:
 def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
     """What stands in for a program's calls: a call for each step, which notes its number, when it began and ended."""
     library = load([_text(program)])
-    found = blas()
-    addresses = [ctypes.c_void_p(address) for address in ((found.sgemm, found.dgemm) if found else (None, None))]
-    library.wg_connect(*addresses, thread_count())
+    library.wg_connect(*addresses(), thread_count())
 
     def timed(number: int, step: Step) -> Callable[..., None]:
         part = step.flight or step.host_op  # what is carried out in Python

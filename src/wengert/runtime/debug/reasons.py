@@ -1,12 +1,15 @@
 """Why a compiled function was recorded, in words: what changed since the last time, where two recordings part.
 
-In: the keys of two calls, the graphs of two recordings. Out: text for `why()`, warnings and errors.
+In: the keys of two calls, the graphs of two recordings. Out: text for `why()`, warnings and errors. Where Python's or
+NumPy's global random state is moved while a function is recorded, no two recordings would agree: an error says so.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +20,7 @@ from wengert.core.code import Location, describe, source_line
 from wengert.core.devices import is_host
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Graph, Node
-from wengert.runtime.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, CallArguments, Specification
+from wengert.runtime.arguments import ARRAY, FLOAT, OBJECT, SAME, STATIC, TENSOR, VIEW, CallArguments, Specification
 
 _MANY_SHAPES = 8  # of one argument: from then on padding would be cheaper
 _MANY_RECORDINGS = 16  # for reasons other than the arguments, if that is more than every fourth call
@@ -37,13 +40,14 @@ class RecordingLog:
         """Note a recording; `is_first` says whether there was none for such arguments."""
         self.reasons.append(reason)
         del self.reasons[:-100]
-        for i, specification in enumerate(arguments.specifications):
+        called = names(arguments.key[0])
+        for i, (_, specification) in enumerate(zip(called, arguments.specifications)):
             if specification[0] in (TENSOR, ARRAY):
                 shapes = self._shapes.setdefault(i, set())
                 if len(shapes) < _MANY_SHAPES:
                     shapes.add(specification[1])
                 if len(shapes) == _MANY_SHAPES:
-                    shown = names(arguments.key[0])[i]
+                    shown = called[i]
                     self._warn(
                         shown,
                         f"{self.name} was recorded for {len(shapes)} different shapes of {shown}, each a program of "
@@ -178,12 +182,16 @@ def change(before: tuple[Any, ...], after: tuple[Any, ...]) -> str:
 
 
 def _change_of_one(old: Specification, new: Specification) -> str:
+    if old[0] == new[0] == VIEW:
+        return "is a view of another tensor, or of another part of it"
     if old[0] == new[0] and old[0] in (TENSOR, ARRAY):
         if old[1] != new[1]:
             return f"has shape {new[1]}, before {old[1]}"
         if old[2] != new[2]:
             return f"has dtype {new[2]}, before {old[2]}"
-        if old[0] == TENSOR and old[5] != new[5]:
+        if old[0] == ARRAY:
+            return f"is {'one number' if len(new) > len(old) else 'an array'} of NumPy's"
+        if old[5] != new[5]:
             return f"is on {new[5]}, before on {old[5]}"
         if old[3] != new[3]:
             return f"{'requires' if new[3] else 'does not require'} grad, before it did{' not' if new[3] else ''}"
@@ -199,6 +207,8 @@ def _words(specification: Specification) -> str:
         return f"this {specification[1].__name__}"
     if kind == SAME:
         return "the same tensor as another argument"
+    if kind == VIEW:
+        return "a view of another tensor, or another part of it"
     return "a float" if kind == FLOAT else f"a {kind} of shape {specification[1]} and dtype {specification[2]}"
 
 
@@ -215,3 +225,45 @@ def _paths(structure: tree.Structure, top: bool = False) -> Iterator[str]:
         step = str(key) if top else f"[{key!r}]"
         for rest in _paths(part):
             yield step + rest
+
+
+# --- random states ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def steady_random(name: str) -> Iterator[None]:
+    """Raise, and put it back, where Python's or NumPy's global random state is moved inside."""
+    before = _states()
+    try:
+        yield
+    finally:
+        moved = [module for module, state, is_same, put in before if not is_same(state)]
+        for _, state, is_same, put in before:
+            if not is_same(state):
+                put(state)
+    if moved:
+        raise RecordingError(
+            f"compile: {name} moves the state of {moved[0]}, which would happen only while it is recorded. Draw by "
+            "wg.random, or outside, and give the numbers as an argument"
+        )
+
+
+def _states() -> list[tuple[str, Any, Any, Any]]:
+    found: list[tuple[str, Any, Any, Any]] = []
+    python: Any = sys.modules.get("random")
+    if python is not None:
+        found.append(("random", python.getstate(), lambda state: python.getstate() == state, python.setstate))
+    numpy: Any = sys.modules.get("numpy.random")
+    if numpy is not None:
+        found.append(("np.random", _numpy(numpy), lambda state: _numpy(numpy) == state, _put_numpy))
+    return found
+
+
+def _numpy(module: Any) -> tuple[Any, ...]:
+    kind, keys, *rest = module.get_state()
+    return (kind, keys.tobytes(), *rest)
+
+
+def _put_numpy(state: tuple[Any, ...]) -> None:
+    kind, keys, *rest = state
+    np.random.set_state((kind, np.frombuffer(keys, np.uint32), *rest))

@@ -14,11 +14,13 @@ from wengert.core.devices import Target
 from wengert.core.graph import Graph, Node
 from wengert.kernels.launch import DeviceProperties
 from wengert.ops.core import TO_DEVICE
+from wengert.plan.collectives import PlannedCalls
 from wengert.plan.cuda_codegen import CudaCodegen
 from wengert.plan.libraries import NoChoices, NoLibraries
 from wengert.plan.pipeline import compiled_plan
 from wengert.plan.plan import Plan
 from wengert.runtime.config import config
+from wengert.runtime.program import is_invariant
 
 
 def plan_elsewhere(
@@ -31,13 +33,13 @@ def plan_elsewhere(
 ) -> Plan:
     """The plan of a recorded graph on a GPU with these properties, which goes by this name."""
     target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget, overlaps)
-    target = target.with_invariance(config.invariant)
+    target = target.with_invariance(is_invariant())
     moved = on_device(graph, device)
     return compiled_plan(moved, target, _codegen, pairs, config.passes_off, config.fuel)
 
 
 def _codegen(target: Target) -> CudaCodegen:
-    return CudaCodegen(target, NoLibraries(), NoChoices())
+    return CudaCodegen(target, NoLibraries(), NoChoices(), collectives=PlannedCalls())
 
 
 def on_device(graph: Graph, device: str) -> Graph:

@@ -212,7 +212,7 @@ def _place(device: Any) -> Place:
             return Place(device, host_memory(), "this machine")
         if devices.is_device(device):
             name = devices.named(device, "fits")
-            from wengert.backends.cuda.driver import opened  # which `import wengert` does not load
+            from wengert.backends.cuda.memory import opened  # which `import wengert` does not load
 
             return Place(name, opened(name).memory_info()[1], name)
         known = machine(device)

@@ -16,7 +16,7 @@ from wengert.core import devices
 from wengert.core.dtypes import HALF
 from wengert.core.graph import Graph, Node
 from wengert.ops.op import PICK
-from wengert.plan.plan import Plan, Step
+from wengert.plan.plan import Plan, Step, nested
 from wengert.runtime.debug.explain import Moment, Timeline, bytes_text, memory_text, size_of, timeline
 
 MAPPED = 1 << 17  # bytes: from here on an array on the host has pages of its own
@@ -183,7 +183,7 @@ def taken_from(device: str) -> Taken | None:
     """What a GPU has given away already; None where it is not here, or was not opened yet."""
     if device not in devices.in_use():
         return None
-    from wengert.backends.cuda.driver import opened  # which `import wengert` does not load
+    from wengert.backends.cuda.memory import opened  # which `import wengert` does not load
 
     driver = opened(device)
     free, total = driver.memory_info()
@@ -195,8 +195,9 @@ def _on_gpu(plan: Plan) -> dict[str, int]:
     """The arena, the kernels' code, and what the driver and the libraries take for themselves."""
     taken = taken_from(plan.target.device)
     context, arena, loaded = taken or Taken(CONTEXT, 0, ())
-    sources = {launch.source for step in plan.steps for launch in step.launches if launch.source not in loaded}
-    called = any(step.kernel is None and step.launches for step in plan.steps)  # a product, which a library may do
+    steps = [step for one in nested(plan) for step in one.steps]
+    sources = {launch.source for step in steps for launch in step.launches if launch.source not in loaded}
+    called = any(step.kernel is None and step.launches for step in steps)  # a product, which a library may do
     return {
         "intermediates": arena + rounded(max(plan.arena.size - arena, 0), ARENA_UNIT),
         "libraries": LIBRARY_WORKSPACE if called and taken is None else 0,

@@ -12,15 +12,17 @@ import functools
 import operator
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
+from weakref import CallableProxyType
 
 import numpy as np
 
 from wengert.core.code import PACKAGE, is_library
-from wengert.runtime.reads import contents, lookup
-from wengert.runtime.reads.contents import ATOMS, HEAP_TYPE, is_iterator, is_library_class, is_of, is_wengert
+from wengert.runtime.reads import arrays, kinds, lookup
 from wengert.runtime.reads.impure import OF_FILES
+from wengert.runtime.reads.kinds import ATOMS, HEAP_TYPE, is_iterator, is_library_class, is_of, is_wengert
 from wengert.runtime.reads.libraries import call_library, refuse_impure
 from wengert.runtime.reads.log import INSTEAD, ReadLog, current
 from wengert.runtime.reads.twin import is_twin, use
@@ -69,29 +71,18 @@ def _binary(name: str, left: Any, right: Any) -> Any:
     log = current.log
     if log is not None and not is_of(left, Tensor) and not is_of(right, Tensor):
         log.operands(left, right)
+        if name == "Mod" and type(left) is str:
+            arrays.watch_text(log, right)
     return _OPERATORS[name](left, right)
 
 
+_NAMES = (
+    *("Add add", "Sub sub", "Mult mul", "Div truediv", "FloorDiv floordiv", "Mod mod", "Pow pow", "MatMult matmul"),
+    *("LShift lshift", "RShift rshift", "BitOr or_", "BitXor xor", "BitAnd and_"),
+    *("Eq eq", "NotEq ne", "Lt lt", "LtE le", "Gt gt", "GtE ge"),
+)
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mult": operator.mul,
-    "Div": operator.truediv,
-    "FloorDiv": operator.floordiv,
-    "Mod": operator.mod,
-    "Pow": operator.pow,
-    "LShift": operator.lshift,
-    "RShift": operator.rshift,
-    "BitOr": operator.or_,
-    "BitXor": operator.xor,
-    "BitAnd": operator.and_,
-    "MatMult": operator.matmul,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
+    node: getattr(operator, function) for node, function in map(str.split, _NAMES)
 }
 
 
@@ -100,6 +91,38 @@ def _shown(value: Any) -> Any:
     if log is not None and type(value) not in ATOMS:
         log.deep(value)
     return value
+
+
+def _written(value: Any) -> Any:
+    """What is written as text."""
+    log = current.log
+    if log is not None and type(value) not in ATOMS:
+        log.deep(value)
+        arrays.watch_text(log, value)
+    return value
+
+
+def _peeked(value: Callable[[], Any]) -> None:
+    """A name that a pattern reads, if it comes to that."""
+    if current.log is not None:
+        with suppress(Exception):
+            value()
+
+
+def _pattern(kind: Callable[[], Any]) -> None:
+    """A class that a pattern names: by what it takes its objects apart."""
+    log = current.log
+    if log is not None:
+        with suppress(Exception):
+            log.attribute(kind(), "__match_args__")
+
+
+def _entered(manager: Any) -> Any:
+    """What a `with` enters: a library's own code says what it gives."""
+    log = current.log
+    if log is not None and log.is_outside(manager) and is_library_class(type(manager)):
+        log.deep(manager)
+    return manager
 
 
 def _iterated(value: Any) -> Any:
@@ -186,8 +209,8 @@ class _Holder:
 
 def _grown(value: Any, name: str) -> None:
     log = current.log
-    if log is not None and log.is_outside(value) and type(value) in contents.GROWING:
-        log.writable(value, " (by += or the like)")
+    if log is not None and log.is_outside(value) and type(value) in kinds.GROWING:
+        log.writable(value, f" (by {name} += or the like)")
 
 
 def _global_store(name: str) -> None:
@@ -251,7 +274,7 @@ def _log_static(log: ReadLog, value: Callable[[], Any]) -> Any:
     if (place, visit) not in log.memory.statics:
         current.log = None
         try:
-            log.memory.statics[place, visit] = contents.copied(value())
+            log.memory.statics[place, visit] = kinds.copied(value())
         finally:
             current.log = log
     found = log.memory.statics[place, visit]
@@ -298,7 +321,11 @@ def _call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
             return _by_wengert(log, function, args, kwargs)
     elif kind is type and function.__flags__ & HEAP_TYPE and not is_library_class(function):
         log.enter_class(function)
+        if issubclass(function, str):
+            arrays.watch_text(log, *args)
         return function(*args, **kwargs)
+    if kind is CallableProxyType:
+        return _call(log.mark(function.__repr__.__self__, f"what {log.label(function)} refers to"), *args, **kwargs)
     if kind is functools.partial:
         log.install(function)
         return _call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
@@ -344,6 +371,10 @@ HOOKS: dict[str, Callable[..., Any]] = {
     "shown": _shown,
     "binary": _binary,
     "matched": _shown,
+    "written": _written,
+    "peeked": _peeked,
+    "pattern": _pattern,
+    "entered": _entered,
     "iterated": _iterated,
     "unpacked": _unpacked,
     "contains": _contains,

@@ -8,11 +8,15 @@ one thing of their arguments, or change them, have functions of their own here (
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import importlib
 import io
 import sys
+from abc import ABCMeta, get_cache_token
 from types import BuiltinFunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
+
+from wengert.tensor import Tensor
 
 if TYPE_CHECKING:
     from wengert.runtime.reads.log import ReadLog
@@ -37,6 +41,9 @@ _MODULES = frozenset(
             "_locale",
             "urllib.request",
             "http.client",
+            "http.server",
+            "http.cookiejar",
+            "urllib.robotparser",
             "ftplib",
             "smtplib",
             "getpass",
@@ -88,6 +95,13 @@ _NAMES = frozenset(
         *("threading.enumerate", "threading.get_native_id", "_thread.get_native_id", "_thread._count", "sys.gettrace"),
         *("sys.settrace", "sys.setprofile", "sys.getprofile", "sys._current_frames", "sys.getrefcount"),
         *("numpy.get_printoptions", "numpy.set_printoptions", "Thread.start", "Thread.join", "Timer.start"),
+        *(
+            "_thread.stack_size",
+            "sys.set_int_max_str_digits",
+            "numpy.setbufsize",
+            "numpy.seterrcall",
+            "sys.setdlopenflags",
+        ),
         *("mimetypes.guess_type", "sys.setswitchinterval", "sys.getswitchinterval", "calendar.setfirstweekday"),
         *("sys.exit", "os.getenv", "sys.setrecursionlimit", "np.load", "numpy.load", "numpy.save", "numpy.fromfile"),
         *("threading.get_ident", "_thread.get_ident", "threading.current_thread", "numpy.geterr", "numpy.seterr"),
@@ -95,18 +109,32 @@ _NAMES = frozenset(
     }
 )
 _SHOWS = frozenset({"builtins.print", "pprint.pprint", "warnings.warn", "_warnings.warn"})
+_WRITES_TEXT = frozenset(
+    {
+        *("builtins.str", "builtins.repr", "builtins.format", "builtins.ascii", "str.format", "str.format_map"),
+        *("str.join", "numpy.array2string", "numpy.array_repr", "numpy.array_str", "pprint.pformat", "Repr.repr"),
+        *("Formatter.format", "Formatter.vformat", "Template.substitute", "Template.safe_substitute", "json.dumps"),
+        *("numpy.format_float_positional", "numpy.format_float_scientific", "builtins.map", "pprint.saferepr"),
+    }
+)
 _SEEDED = frozenset({"default_rng", "Random", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937"})
 _LOGS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 _PURE = frozenset(
     {
         *("uuid.UUID", "uuid.uuid3", "uuid.uuid5", "time.strptime", "time.struct_time", "_io.StringIO", "_io.BytesIO"),
-        *("logging.getLogger", "logging.getLevelName", "locale.atof", "locale.delocalize", "builtins.StringIO"),
+        *("logging.getLogger", "locale.atof", "locale.delocalize", "builtins.StringIO"),
     }
 )
 _PURE_OF_A_TIME = frozenset({"time.gmtime", "time.asctime", "time.strftime"})  # where they are given one
 _WITH_STATES = frozenset({"random", "_random", "_io", "queue", "_queue"})
-AGAIN = frozenset({"Logger.isEnabledFor", "Logger.getEffectiveLevel", "Logger.hasHandlers"})
-"""Quick methods that are called again to find out whether what they give has changed."""
+AGAIN = frozenset(
+    {
+        *("Logger.isEnabledFor", "Logger.getEffectiveLevel", "Logger.hasHandlers", "lock.locked", "RLock.locked"),
+        *("logging.getLevelName", "_csv.field_size_limit", "sys.get_int_max_str_digits", "numpy.getbufsize"),
+        *("sys.getdlopenflags", "numpy.geterrcall"),
+    }
+)
+"""Quick functions that are called again to find out whether what they give has changed."""
 LOOKED_UP = frozenset({"logging.getLogger"})
 """Functions that give something that others have too."""
 OF_FILES = frozenset(
@@ -163,7 +191,7 @@ def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
         return False
     if name in _SEEDED and args and args[0] is not None:
         return False
-    if module in _MODULES or module.split(".")[0] in ("subprocess", "urllib", "http", "asyncio", "multiprocessing"):
+    if module in _MODULES or module.split(".")[0] in ("subprocess", "asyncio", "multiprocessing"):
         return not _is_shown(function)
     if module == "logging" or module.startswith("logging."):
         return name not in _LOGS
@@ -175,6 +203,11 @@ def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
         return name not in _PURE_OF_PATHS and not name.startswith("__")
     known = name_of(function)
     return known in _NAMES or known.removeprefix("_") in _NAMES  # a module in C, as _decimal names itself since 3.13
+
+
+def writes_text(function: Any) -> bool:
+    """Whether a function may write an array, or a number of NumPy's, as text."""
+    return name_of(function) in _WRITES_TEXT
 
 
 def may_be_own(function: Any) -> bool:
@@ -231,7 +264,27 @@ def _setattr(log: ReadLog, value: Any, name: str, *new: Any) -> None:
 def _isinstance(log: ReadLog, value: Any, kinds: Any) -> bool:
     if log.is_outside(value):
         log.guards.watch_class(value, f"the class of {log.label(value)}")
+    _watch_registered(log, type(value), kinds)
     return isinstance(value, kinds)
+
+
+def _issubclass(log: ReadLog, kind: Any, kinds: Any) -> bool:
+    _watch_registered(log, kind, kinds)
+    return issubclass(kind, kinds)
+
+
+def _watch_registered(log: ReadLog, kind: Any, kinds: Any) -> None:
+    """Watch which classes are registered with abstract ones, where a class of the user's is asked for."""
+    is_users = getattr(kind, "__flags__", 0) & _HEAP_TYPE and not issubclass(kind, Tensor)
+    if is_users and any(type(one) is ABCMeta for one in (kinds if isinstance(kinds, tuple) else (kinds,))):
+        log.guards.watch_value(get_cache_token, get_cache_token, "what is registered with abstract classes")
+
+
+def _fields(log: ReadLog, value: Any) -> Any:
+    found = dataclasses.fields(value)
+    kind = value if isinstance(value, type) else type(value)
+    log.mark(log.attribute(kind, "__dataclass_fields__"), f"the fields of {kind.__name__}")
+    return tuple([log.mark(one, f"the field {one.name}") for one in found])
 
 
 def _type(log: ReadLog, *args: Any, **kwargs: Any) -> Any:
@@ -269,12 +322,15 @@ def _import_module(log: ReadLog, name: str, package: str | None = None) -> Any:
     return found
 
 
+_HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 SPECIAL: dict[Any, Any] = {
     builtins.getattr: _getattr,
     builtins.hasattr: _hasattr,
     builtins.setattr: _setattr,
     builtins.delattr: _setattr,
     builtins.isinstance: _isinstance,
+    builtins.issubclass: _issubclass,
+    dataclasses.fields: _fields,
     builtins.type: _type,
     builtins.next: _next,
     builtins.vars: _vars,

@@ -11,11 +11,13 @@ import contextvars
 import sys
 import warnings
 from decimal import Decimal
+from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
 
-from wengert.runtime.reads.contents import ATOMS, GROWING, is_of, watch_decimals
+from wengert.runtime.reads.arrays import watch_text
+from wengert.runtime.reads.contents import watch_all, watch_decimals
 from wengert.runtime.reads.impure import (
     AGAIN,
     LOOKED_UP,
@@ -27,9 +29,10 @@ from wengert.runtime.reads.impure import (
     name_of,
     shows,
     watch_subclasses,
+    writes_text,
 )
+from wengert.runtime.reads.kinds import ATOMS, GROWING, MOST, is_iterator, is_of, is_opaque
 from wengert.runtime.reads.log import INSTEAD, ReadLog
-from wengert.runtime.reads.reachable import watch_all
 
 _NOTED_ONCE: set[tuple[str, str]] = set()
 
@@ -45,24 +48,34 @@ def call_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dic
     if special is not None:
         return special(log, *args, **kwargs)
     owner = getattr(function, "__self__", None)
-    if name_of(function) in AGAIN and log.is_outside(owner):
+    if name_of(function) in AGAIN and (owner is None or isinstance(owner, ModuleType) or log.is_outside(owner)):
         return _again(log, function, args, kwargs)
     if is_impure(function, args) and not (may_be_own(function) and _is_of_its_own(log, function)):
         refuse_impure(log, function)
     if isinstance(owner, type) and function.__name__ == "__subclasses__":
         return watch_subclasses(log, owner)
     if owner is not None and not isinstance(owner, (ModuleType, type)):
+        if isinstance(function, MethodType) and _is_of_its_module(function, owner):
+            log.mark(owner, f"what {name_of(function)} belongs to")
         _check_owner(log, function, owner, args)
         if type(owner) is dict and function.__name__ == "get" and args and log.is_outside(owner):
             return _got(log, owner, *args)
-    read = [one for value in (owner, *args, *kwargs.values()) for one in _reached(log, value)]
+        if is_opaque(owner) and log.is_outside(owner):
+            return _asked(log, function, args, kwargs)
+    is_object = not isinstance(function, (type, BuiltinFunctionType, FunctionType, MethodType))
+    called = function if is_object else owner  # an object that can be called counts by what it holds
+    read = [one for value in (called, *args, *kwargs.values()) for one in _reached(log, value)]
     if not isinstance(function, (type, BuiltinFunctionType)):
         log.install(function)
         _watch_caches(log, function)
     result = function(*args, **kwargs)
+    if writes_text(function) or is_of(result, str):
+        watch_text(log, None if isinstance(owner, ModuleType) else owner, *args, *kwargs.values())
     for one in read:
         if log.guards.has_changed(one):
             log.refuse(f"{name_of(function)} changes {log.label(one)}, which is outside of the function", INSTEAD)
+    if is_iterator(result):
+        log.going_through[id(result)] = [result, *read]
     if hasattr(function, "cache_info") or name_of(function) in LOOKED_UP:  # kept there, for others too
         log.mark(result, f"what {name_of(function)} gives")
     return result
@@ -95,6 +108,35 @@ def _again(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     return result
 
 
+def _asked(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a method of an object in C from outside, which nobody can look into: it is asked again at every call."""
+    for value in (*args, *kwargs.values()):
+        _reached(log, value)
+
+    def ask() -> Any:
+        given = function(*args, **kwargs)
+        return [*islice(given, MOST)] if is_iterator(given) else given
+
+    result, again = ask(), ask()
+    if type(result) not in ATOMS and type(result) is not list and again is not result:
+        return result  # made anew at each call
+    found = _as_found(result)
+    if _as_found(again) != found:
+        refuse_impure(log, function)
+    label = f"what {name_of(function)} gives"
+    log.guards.watch_value((function, args), lambda: _as_found(ask()), label)
+    for item in result if type(result) is list else [result]:
+        log.mark(item, label)
+    return result
+
+
+def _as_found(result: Any) -> Any:
+    """What a method gives, as something to compare: numbers and texts as they are, objects by their identity."""
+    if type(result) is list:
+        return [*map(_as_found, result)]
+    return repr(result) if type(result) in ATOMS else id(result)
+
+
 def _warn_once(log: ReadLog, function: Any) -> None:
     """Say once that a compiled function shows something only while it is recorded."""
     name = getattr(function, "__name__", "a call")
@@ -109,8 +151,13 @@ def _is_of_its_own(log: ReadLog, function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     if owner is None or isinstance(owner, (ModuleType, type)) or log.is_outside(owner):
         return False
+    return not _is_of_its_module(function, owner)
+
+
+def _is_of_its_module(function: Any, owner: Any) -> bool:
+    """Whether a method's object is a global of the module of its class, as that behind `random.random` is."""
     home = sys.modules.get(module_of(function))
-    return home is None or all(value is not owner for value in vars(home).values())
+    return home is not None and any(value is owner for value in vars(home).values())
 
 
 def _watch_caches(log: ReadLog, function: Any) -> None:
@@ -125,11 +172,13 @@ def _watch_caches(log: ReadLog, function: Any) -> None:
 
 
 def _reached(log: ReadLog, value: Any) -> list[Any]:
+    """Watch what a library may read of a value; what that is of an iterator of Python's, it was made from."""
     if type(value) is Decimal:
         watch_decimals(log)
     if type(value) in ATOMS or is_of(value, ModuleType):
         return []
-    return watch_all(log, value)
+    found = watch_all(log, value)
+    return [*found, *log.going_through.get(id(value), ())]
 
 
 def _check_owner(log: ReadLog, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
@@ -137,7 +186,7 @@ def _check_owner(log: ReadLog, function: Any, owner: Any, args: tuple[Any, ...])
     if not log.is_outside(owner) or function.__name__ not in MUTATORS:
         return
     known = (*GROWING, collections.OrderedDict, collections.UserDict, collections.UserList, contextvars.ContextVar)
-    if isinstance(owner, known):
+    if isinstance(owner, known) or is_opaque(owner):
         log.writable(owner, f".{function.__name__}(...)")
 
 

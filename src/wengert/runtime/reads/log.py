@@ -13,13 +13,12 @@ from __future__ import annotations
 import collections
 import enum
 import functools
-import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, TracebackType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -28,16 +27,15 @@ import numpy as np
 from wengert.core.code import forget_sources, functions_of, here, is_library
 from wengert.core.errors import RecordingError
 from wengert.core.graph import now, recording
-from wengert.runtime.reads import contents, lookup, reachable
-from wengert.runtime.reads.contents import ATOMS, HEAP_TYPE, is_library_class, is_of
-from wengert.runtime.reads.twin import covering, is_twin, twin_of
-from wengert.runtime.static.guards import MISSING, Guards, namespace_of
+from wengert.runtime.reads import arrays, contents, kinds, lookup
+from wengert.runtime.reads.kinds import ATOMS, HEAP_TYPE, MISSING, is_library_class, is_of, namespace_of
+from wengert.runtime.reads.twin import covering, is_twin, twin_of, without_hooks
+from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
 INSTEAD = "Return the value, or keep it in a tensor made outside and assign that"
 _OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
 _ARRAYS = 128  # from outside that one recording may read where they lie; others are compared by value
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class _CurrentLog(threading.local):
@@ -72,6 +70,8 @@ class ReadLog:
         self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
         self.stored: Any = None  # what is being stored, until it is known where
         self.target: Any = None
+        self.specials: set[type] = set()  # classes whose methods that Python calls by itself are watched
+        self.going_through: dict[int, list[Any]] = {}  # by iterator that a library made: it, and what it goes through
         self._visits: dict[Any, int] = {}
         self.serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
         self._frozen, self._entered, self._used = dict[int, Any](), dict[int, Any](), dict[int, Any]()
@@ -93,7 +93,7 @@ class ReadLog:
             with covering(self.uncovered) if self.covers else nullcontext():
                 yield
         except BaseException as error:
-            error.__traceback__ = _without_hooks(error.__traceback__)
+            error.__traceback__ = without_hooks(error.__traceback__)
             raise
         finally:
             current.log = outer
@@ -103,15 +103,18 @@ class ReadLog:
 
     def found_more(self) -> bool:
         """Whether functions of the user's ran that nobody had seen; they are known now."""
-        new = [one for one in functions_of(self.uncovered) if one not in self.memory.functions]
+        found = [one for one in functions_of(self.uncovered) if one not in self.memory.functions]
+        known = [one.__code__ for one in self.memory.functions]
+        # Equal code that is another object: made by each run anew, as by `dataclass` inside of the function.
+        new = [one for one in found if one.__code__ not in known or any(one.__code__ is code for code in known)]
         self.memory.functions += new
         return bool(new)
 
     def finish(self) -> Guards:
         """The guards of all that was read; raises where some of it was changed."""
-        self.outside, self._entered, self._used, self._frozen = {}, {}, {}, {}
+        self.outside, self._entered, self._used, self._frozen, self.going_through = {}, {}, {}, {}, {}
         forget_sources()
-        contents.require_few(self)
+        kinds.require_few(self)
         self.guards.settle()
         reason = self.guards.changed()
         if reason is not None:
@@ -131,7 +134,7 @@ class ReadLog:
         self.outside[id(value)] = value
         self.labels[id(value)] = label
         if issubclass(kind, (tuple, frozenset)):
-            for i, item in enumerate(contents.elements(value) or ()):
+            for i, item in enumerate(kinds.elements(value) or ()):
                 self.mark(item, f"{label}[{i}]")
             self.enter_class(kind)
         elif issubclass(kind, enum.EnumMeta):
@@ -141,15 +144,13 @@ class ReadLog:
             if not isinstance(value.__self__, (ModuleType, type)):
                 self.mark(value.__self__, f"what {label} belongs to")
         elif kind not in (list, dict, ModuleType, FunctionType, type):
-            for part in contents.modules_in(value):
+            for part in kinds.modules_in(value):
                 self.enter_class(type(part))
         return value
 
     def is_outside(self, value: Any) -> bool:
         """Whether a value is known to be from outside, or an array that shares memory with one that is."""
-        return id(value) in self.outside or (
-            issubclass(type(value), np.ndarray) and contents.is_view_of_one(self, value)
-        )
+        return id(value) in self.outside or (issubclass(type(value), np.ndarray) and arrays.is_view_of_one(self, value))
 
     def label(self, value: Any) -> str:
         """What a value from outside is called."""
@@ -167,12 +168,12 @@ class ReadLog:
             function.__code__ = twin.code
         self.guards.watch_function(function)
         variables = function.__globals__
-        for name in contents.global_names(code):
+        for name in kinds.global_names(code):
             if twin is None or name in twin.names:
                 self.guards.watch_key(variables, name, f"the global {name}")
                 found = variables.get(name, MISSING)
                 if found is MISSING:
-                    found = contents.builtin(self, function, name)
+                    found = kinds.builtin(self, function, name)
                 self._from_name(found, name, twin is None)
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             if twin is None or name in twin.names or name == "__class__":
@@ -205,7 +206,7 @@ class ReadLog:
             for name, value in list(vars(parent).items()):
                 is_called = name.startswith("__") or name == "forward"  # by Python, or by Module
                 if is_called or type(value) is not FunctionType:
-                    for function in contents.functions_of(value):
+                    for function in kinds.functions_of(value):
                         self.install(function)
                 if is_called and type(value) is FunctionType:
                     self.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
@@ -217,13 +218,12 @@ class ReadLog:
                 self.enter(value)
             else:  # a wrapper: what it closes over may be the user's
                 for cell in value.__closure__ or ():
-                    self._install_cell(cell)
+                    self._install_cell(value, cell)
         elif is_of(value, MethodType):
             self.install(value.__func__)
         elif is_of(value, functools.partial):
             for i, part in enumerate((value.func, *value.args, *value.keywords.values())):
-                self.mark(part, f"argument {i} of a partial")
-                self.install(part)
+                self._install_kept(value, part, f"argument {i} of {self.labels.get(id(value), 'a partial')}")
             for name in ("func", "args", "keywords") if self.is_outside(value) else ():
                 self.guards.watch_place(value, f".{name}", f"the {name} of a partial")
             if value.keywords and self.is_outside(value):
@@ -233,20 +233,26 @@ class ReadLog:
         elif type(value) not in ATOMS and not is_of(value, Tensor, np.ndarray, ModuleType, BuiltinFunctionType):
             wrapped = namespace_of(value).get("__wrapped__")
             if wrapped is not None:
-                self.install(wrapped)
-            for part in contents.modules_in(value):
+                self._install_kept(value, wrapped, f"what {self.label(value)} wraps")
+            for part in kinds.modules_in(value):
                 self.enter_class(type(part))
-                for function in contents.functions_kept(part):
-                    self.install(function)
+                for function in kinds.functions_kept(part):
+                    self._install_kept(value, function, f"a function that {self.label(value)} keeps")
 
-    def _install_cell(self, cell: CellType) -> None:
+    def _install_kept(self, value: Any, kept: Any, label: str) -> None:
+        """The same for what a value keeps, which is from outside if the value is."""
+        if self.is_outside(value):
+            self.mark(kept, label)
+        self.install(kept)
+
+    def _install_cell(self, function: FunctionType, cell: CellType) -> None:
         try:
             content = cell.cell_contents
         except ValueError:
             return
         if callable(content) and id(content) not in self._entered:
             self._entered.update(() if isinstance(content, (FunctionType, type)) else {id(content): content})
-            self.install(content)
+            self._install_kept(function, content, f"what {function.__name__} wraps")
 
     def is_own_variable(self, code: CodeType, name: str) -> bool:
         """Whether a free variable of the code that runs belongs to a function from outside."""
@@ -263,7 +269,10 @@ class ReadLog:
                 self.guards.watch_place(value, f".{name}", f"{name} of a tensor from outside")
             return getattr(value, name)
         if kind is ModuleType:
-            return self._of_module(value, name)
+            return kinds.of_module(self, value, name)
+        if kind is FunctionType and name == "__code__":  # not that of its twin
+            self.install(value)
+            return next((code for one, code in self._swapped if one is value), value.__code__)
         is_outside = id(value) in self.outside
         is_class = issubclass(kind, type)
         owner = value if is_class else kind
@@ -271,11 +280,12 @@ class ReadLog:
             return lookup.of_super(self, value, name)
         if not is_outside and (not owner.__flags__ & HEAP_TYPE or is_library_class(owner)):
             return getattr(value, name)
-        if not contents.looks_up_plainly(kind):  # by the user's own `__getattribute__`
+        kinds.watch_special(self, kind, kinds.LOOKED_UP)
+        if not kinds.looks_up_plainly(kind):  # by the user's own `__getattribute__`
             return getattr(value, name)
-        found = contents.in_class(self, owner, name)
+        found = kinds.in_class(self, owner, name)
         if is_class and found is MISSING:
-            found = contents.in_class(self, kind, name)
+            found = kinds.in_class(self, kind, name)
         if not is_outside:
             result = getattr(value, name)
             return self.mark(result, f"{owner.__name__}.{name}") if result is found else result
@@ -287,24 +297,15 @@ class ReadLog:
             result = getattr(value, name)
         finally:  # after: a cached property is there now
             namespace = namespace_of(value, MISSING)
-            if namespace is not MISSING and not contents.is_data_descriptor(found):
+            if namespace is not MISSING and not kinds.is_data_descriptor(found):
                 self.guards.watch_key(namespace, name, label)
             if not issubclass(type(value), type):
                 self.guards.watch_class(value, f"the class of {self.label(value)}")
-        if is_of(value, threading.local) or contents.is_from_c(value, name, found, namespace):
+        if is_of(value, threading.local) or kinds.is_from_c(value, name, found, namespace):
             return lookup.from_c(self, value, name, result, label)
         if type(found) is property or (type(result) in (MethodType, functools.partial) and result is not found):
             return result  # made just now
         return self.mark(result, label)
-
-    def _of_module(self, module: ModuleType, name: str) -> Any:
-        result = getattr(module, name)
-        self.guards.watch_key(vars(module), name, f"{module.__name__}.{name}")
-        if contents.is_library_module(module):
-            is_plain = isinstance(result, (FunctionType, BuiltinFunctionType, ModuleType, type, Tensor))
-            if is_plain or type(result) in ATOMS or contents.is_wengert(module) or callable(result):
-                return result
-        return self.mark(result, f"{module.__name__}.{name}")
 
     def item(self, value: Any, key: Any) -> Any:
         """An item, watched where the container is from outside."""
@@ -312,7 +313,7 @@ class ReadLog:
             self.deep(key)
             return value[key]
         kind, label = type(value), f"{self.label(value)}[{key!r}]" if type(key) in ATOMS else self.label(value)
-        if isinstance(value, dict) and type(key) in ATOMS and contents.has_library_items(kind):
+        if isinstance(value, dict) and type(key) in ATOMS and kinds.has_library_items(kind):
             if key in value:
                 self.guards.watch_key(value, key, label)
             elif issubclass(kind, collections.defaultdict):  # which enters the key
@@ -324,10 +325,13 @@ class ReadLog:
         elif kind in (list, dict):
             self.used(value)
             return value[key] if type(key) is slice else self.mark(value[key], label)
-        elif kind is not tuple and contents.has_library_items(kind):
+        elif kind is not tuple and kinds.has_library_items(kind):
             result = value[key]
             if isinstance(result, np.ndarray):
-                return contents.part_of_array(self, value, key, result, label)
+                return arrays.part_of_array(self, value, key, result, label)
+            if type(result) not in ATOMS and value[key] is not result:  # made anew, of what the container holds
+                self.used(value)
+                return result
             self.guards.watch_item(value, key, result, label)
             return self.mark(result, label)
         return self.mark(value[key], label)
@@ -335,7 +339,7 @@ class ReadLog:
     def contains(self, element: Any, container: Any) -> bool:
         """`element in container`, watched where the container is from outside."""
         if id(container) in self.outside:
-            if type(element) in ATOMS and contents.has_library_items(type(container)):
+            if type(element) in ATOMS and kinds.has_library_items(type(container)):
                 found = element in container
                 self.guards.watch_containing(
                     container, element, found, f"whether {element!r} is in {self.label(container)}"
@@ -346,6 +350,7 @@ class ReadLog:
 
     def used(self, value: Any) -> None:
         """Watch what a container from outside holds, where its contents as a whole count."""
+        kinds.watch_special(self, type(value))
         if id(value) in self._used or not self.is_outside(value):
             return
         self._used[id(value)] = value
@@ -353,11 +358,11 @@ class ReadLog:
 
     def deep(self, value: Any) -> None:
         """Watch all that a library may read of a value."""
-        reachable.watch_all(self, value)
+        contents.watch_all(self, value)
 
     def returned(self, value: Any) -> None:
         """Watch the containers from outside that the function gives back."""
-        contents.watch_result(self, value)
+        kinds.watch_result(self, value)
 
     def operands(self, *values: Any) -> None:
         """Watch what the operands of an operator hold, that are from outside."""
@@ -369,8 +374,10 @@ class ReadLog:
 
     def iterated(self, value: Any) -> None:
         """Watch what is gone through; an iterator from outside would be moved on."""
-        if id(value) in self.outside and contents.is_iterator(value):
+        if id(value) in self.outside and kinds.is_iterator(value):
             self.refuse(f"{self.label(value)}, an iterator from outside, is moved on", "Pass what it gives instead")
+        if id(value) in self.outside and kinds.elements(value) is None and is_library_class(type(value)):
+            self.deep(value)  # gone through by a library's code
         self.used(value)
 
     # --- changes ------------------------------------------------------------------------------------------------
@@ -385,15 +392,3 @@ class ReadLog:
         if is_of(value, Tensor) or not self.is_outside(value):
             return
         self.refuse(f"{self.label(value)}{place} is set, which is outside of the function", INSTEAD)
-
-
-def _without_hooks(traceback: TracebackType | None) -> TracebackType | None:
-    """The frames of an error but for those of this package, which stand between the user's."""
-    kept = []
-    while traceback is not None:
-        if not traceback.tb_frame.f_code.co_filename.startswith(_HERE):
-            kept.append(traceback)
-        traceback = traceback.tb_next
-    for one, following in zip(kept, [*kept[1:], None]):
-        one.tb_next = following
-    return kept[0] if kept else None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wengert.runtime.reads import contents
-from wengert.runtime.reads.contents import ATOMS, is_of
+from wengert.runtime.reads import kinds
+from wengert.runtime.reads.kinds import ATOMS, is_of
 
 if TYPE_CHECKING:
     from wengert.runtime.reads.log import ReadLog
@@ -22,7 +22,7 @@ _BOUND = (MethodType, BuiltinFunctionType, MethodWrapperType)
 def of_super(log: ReadLog, value: Any, name: str) -> Any:
     """`super().name`: what the classes after the present one have, watched."""
     classes = value.__self_class__.__mro__
-    found = contents.in_class(log, value.__self_class__, name, classes[classes.index(value.__thisclass__) + 1 :])
+    found = kinds.in_class(log, value.__self_class__, name, classes[classes.index(value.__thisclass__) + 1 :])
     result = getattr(value, name)
     return log.mark(result, f"super().{name}") if result is found else result
 
@@ -30,6 +30,9 @@ def of_super(log: ReadLog, value: Any, name: str) -> Any:
 def from_c(log: ReadLog, value: Any, name: str, result: Any, label: str) -> Any:
     """Such an attribute, watched: by itself, or by what the object holds where it is made anew at each look."""
     if isinstance(result, _BOUND) or is_of(result, np.ndarray):  # a view is from outside as what it shows is
+        return result
+    if is_of(value, np.ndarray) and name == "flags":  # which are copied into what is given
+        log.guards.watch_value((value, name), lambda: value.flags.num, label)
         return result
     is_plain = type(result) in ATOMS or is_of(result, tuple, np.generic)
     if is_plain or getattr(value, name) is result:

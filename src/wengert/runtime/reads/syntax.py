@@ -67,11 +67,18 @@ class LessCommon(ast.NodeTransformer):
                 rest, body = node.items[i + 1 :], node.body
                 inner = [cast(ast.stmt, ast.copy_location(ast.With(rest, body), node))] if rest else body
                 given = ast.withitem(item.context_expr, ast.copy_location(ast.Name(_GIVEN, ast.Store()), at))
-                made = self._visited(ast.copy_location(ast.With([*node.items[:i], given], inner), node))
+                made = self._entering(ast.copy_location(ast.With([*node.items[:i], given], inner), node))
                 value = self.hook("shown", ast.copy_location(ast.Name(_GIVEN, ast.Load()), at), at=at)
                 made[-1].body.insert(0, ast.copy_location(ast.Assign([self.visit(at)], value), at))
                 return made
-        return self.generic_visit(node)
+        return self._entering(node)
+
+    def _entering(self, node: ast.With) -> list[Any]:
+        made = self._visited(node)
+        for item in made[-1].items:
+            if item.optional_vars is not None:
+                item.context_expr = self.hook("entered", item.context_expr, at=item.context_expr)
+        return made
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
         return ast.copy_location(ast.YieldFrom(self.hook("iterated", self.visit(node.value), at=node)), node)
@@ -80,12 +87,30 @@ class LessCommon(ast.NodeTransformer):
         made = self._visited(node)
         statement = made[-1]
         statement.subject = self.hook("matched", statement.subject, at=node.subject)
-        return made
+        return [*made[:-1], *self._read_by_patterns(node), statement]
+
+    def _read_by_patterns(self, node: Any) -> Iterator[ast.stmt]:
+        """What the patterns of a `match` read: nothing but dotted names and literals may stand in them."""
+        for pattern in (part for case in node.cases for part in ast.walk(case.pattern)):
+            if isinstance(pattern, ast.MatchClass):
+                found = self.hook("pattern", lazily(self.visit(pattern.cls)), at=pattern)
+                yield ast.copy_location(ast.Expr(found), pattern)
+            named = [pattern.value] if isinstance(pattern, ast.MatchValue) else getattr(pattern, "keys", [])
+            for value in named:
+                if isinstance(value, ast.Attribute):
+                    found = self.hook("peeked", lazily(self.visit(value)), at=value)
+                    yield ast.copy_location(ast.Expr(found), value)
 
     def visit_MatchValue(self, node: Any) -> Any:
-        return node  # a dotted name or a literal, and nothing else may stand there
+        return node
 
     visit_MatchClass = visit_MatchMapping = visit_MatchValue
+
+
+def lazily(value: ast.expr) -> ast.expr:
+    """A function that gives an expression."""
+    none = ast.arguments([], [], None, [], [], None, [])
+    return ast.copy_location(ast.Lambda(none, value), value)
 
 
 def names_stored(node: ast.AST) -> Iterator[str]:

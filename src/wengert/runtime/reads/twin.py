@@ -11,16 +11,17 @@ those (`covering`); it is set when a recording is repeated for the first time, b
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 from weakref import ref
 
 from wengert.core.code import bare, compiled, fits, is_library, source_of, wrapped
-from wengert.runtime.reads.syntax import LessCommon, names_stored
+from wengert.runtime.reads.syntax import LessCommon, lazily, names_stored
 
 _LOOK_AROUND = frozenset({"super", "locals", "vars", "dir"})  # builtins that look at the frame that calls them
 _MARK = "\0wengert:"  # a constant that stands for a hook until the code is compiled
@@ -42,6 +43,7 @@ class Twin(NamedTuple):
     names: frozenset[str]
 
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _twins: dict[int, tuple[ref[CodeType], Twin | None]] = {}
 _made: dict[int, CodeType] = {}  # by identity: the code of all twins, and of functions inside them
 
@@ -89,6 +91,18 @@ def covering(uncovered: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+def without_hooks(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames of an error but for those of this package, which stand between the user's."""
+    kept = []
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(_HERE):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    for one, following in zip(kept, [*kept[1:], None]):
+        one.tb_next = following
+    return kept[0] if kept else None
 
 
 def _drop(known: int, _: Any = None) -> None:
@@ -252,8 +266,7 @@ class _Logging(LessCommon):
     def _thunk(self, value: ast.expr) -> ast.expr:
         outer, self.is_frozen = self.is_frozen, True
         try:
-            none = ast.arguments([], [], None, [], [], None, [])
-            return ast.copy_location(ast.Lambda(none, self.visit(value)), value)
+            return lazily(self.visit(value))
         finally:
             self.is_frozen = outer
 
@@ -308,7 +321,7 @@ class _Logging(LessCommon):
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         specification = node.format_spec and self.visit(node.format_spec)
         return ast.copy_location(
-            ast.FormattedValue(self._used(node.value, "shown"), node.conversion, specification), node
+            ast.FormattedValue(self._used(node.value, "written"), node.conversion, specification), node
         )
 
     def _tested(self, node: Any) -> Any:

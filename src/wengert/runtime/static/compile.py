@@ -240,9 +240,8 @@ class Compiled(ByFunction, Shown):
     def _capture(self, arguments: CallArguments, instance: Any, covers: bool = False) -> Specialization:
         function = self._function if instance is None else functools.partial(self._function, instance)
         self.recordings += 1
-        captured = capture(
-            function, arguments, functools.partial(ReadLog, repr(self), self._read_state, instance, covers)
-        )
+        reads = functools.partial(ReadLog, repr(self), self._read_state, instance, covers)
+        captured = capture(function, arguments, reads)
         self._held, captured.held = captured.held, []
         return Specialization(captured, arguments, instance)
 

@@ -19,10 +19,10 @@ from wengert.backends.protocol import Replay
 from wengert.core import code, context, tree
 from wengert.core.devices import accelerator_of, keepers, owns_memory
 from wengert.core.evaluation import watch
-from wengert.core.graph import Node, now
+from wengert.core.graph import now
 from wengert.core.ownership import ownership
 from wengert.runtime.arguments import ARRAY, FLOAT, TENSOR, CallArguments, Floats
-from wengert.runtime.capture import ARGUMENT, NONE, NUMBER, SLOT, VALUE
+from wengert.runtime.capture import ARGUMENT, NONE, NUMBER, SLOT, VALUE, VIEW_OF
 from wengert.runtime.config import config
 from wengert.runtime.program import Array
 from wengert.tensor import Tensor
@@ -37,7 +37,6 @@ KEPT = 2  # results: the last, and the next
 _NEVER = -1
 _KNOWN = 0  # begins the serial numbers that are known, as long as they are: there may be none
 
-Wrap = Callable[[Any], Tensor]  # an array
 _type = attrgetter("shape", "dtype", "device", "tracked")
 
 
@@ -93,7 +92,7 @@ class FastPath:
         self._seen: tuple[Any, ...] | None = None  # of leaves that fitted, as `_read` gives it
         wraps = [specialization.binding.wrapping(k) for k in fresh]
         self.results = ResultPool(wraps, replay.makers, keeps=accelerator_of(specialization.graph) is not None)
-        self._returned = [(how, fresh.index(what) if how == VALUE else what) for how, what in captured.returned]
+        self._returned = [_among(how, what, fresh) for how, what in captured.returned]
         self._is_all = self._returned == [(VALUE, place) for place in range(len(fresh))]  # the results as they are
         self._is_single = captured.structure is tree.LEAF
         self._put_together = tree.builder(captured.structure)
@@ -122,7 +121,7 @@ class FastPath:
 
     def _fits(self, leaves: Sequence[Any], arrays: list[Any]) -> bool:
         """Whether leaves are of the types that there were, no tensor twice, and these are their arrays."""
-        tensors = [id(leaf) for leaf in leaves if type(leaf) is Tensor]
+        tensors = [id(leaf) for leaf in leaves if isinstance(leaf, Tensor)]
         rest = iter(arrays)
         given = [None if type(leaf) is float else next(rest, None) for leaf in leaves]
         return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, given, self._types or ()))
@@ -135,8 +134,8 @@ class FastPath:
         specialization.calls += 1
         if self._is_all:
             return tensors[0] if self._is_single else self._put_together(tensors)
-        returned = self._returned
-        return self._put_together([tensors[w] if how == VALUE else given(how, w, leaves) for how, w in returned])
+        found = self._returned
+        return self._put_together([tensors[w] if how == VALUE else given(how, w, leaves, tensors) for how, w in found])
 
     def is_unchanged(self, specialization: Specialization, drawn: int = 0) -> bool:
         """Whether a call now would find everything as the last one left it.
@@ -191,8 +190,21 @@ def _picking(slots: Sequence[ref[Tensor]], some: Sequence[ref[Tensor]]) -> Calla
     return itemgetter(*places) if len(places) > 1 else lambda items: tuple([items[place] for place in places])
 
 
-def given(how: str, what: Any, leaves: Sequence[Any]) -> Any:
-    """What is returned as it was before the call."""
+def _among(how: str, what: Any, fresh: list[int]) -> tuple[str, Any]:
+    """What is returned, with the place of an output among those that a call computes for its number."""
+    if how == VIEW_OF:
+        (whole_how, whole), which = what
+        return how, (_among(whole_how, whole, fresh), which)
+    return how, fresh.index(what) if how == VALUE else what
+
+
+def given(how: str, what: Any, leaves: Sequence[Any], values: Any) -> Any:
+    """What is returned: as it was before the call, or a view of that or of one of the values."""
+    if how == VIEW_OF:
+        (whole_how, whole), which = what
+        return which(given(whole_how, whole, leaves, values))
+    if how == VALUE:
+        return values[what]
     if how == NUMBER:
         return what.value(leaves)
     return leaves[what] if how == ARGUMENT else what() if how == SLOT else what
@@ -226,12 +238,12 @@ def _types(arguments: CallArguments) -> list[tuple[Any, ...]] | None:
     if not all(s[0] in (ARRAY, FLOAT) or (s[0] == TENSOR and not s[3]) for s in arguments.specifications):
         return None
     pairs = zip(arguments.leaves, arguments.specifications)
-    return [(*_type(leaf.node), type(leaf.node.buffer)) if s[0] == TENSOR else s for leaf, s in pairs]
+    return [(leaf.family, *_type(leaf.node), type(leaf.node.buffer)) if s[0] == TENSOR else s for leaf, s in pairs]
 
 
 def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
-    if type(leaf) is Tensor:  # its array may be abstract while another thread records, or pending
-        return (*_type(leaf.node), type(array)) == wanted
+    if isinstance(leaf, Tensor):  # its array may be abstract while another thread records, or pending
+        return type(leaf) is leaf.family and (leaf.family, *_type(leaf.node), type(array)) == wanted
     if type(leaf) is np.ndarray:
         return wanted == (ARRAY, leaf.shape, leaf.dtype) and leaf.flags.aligned
     return type(leaf) is float and wanted == (FLOAT,)
@@ -249,23 +261,6 @@ class Results(NamedTuple):
     are_free: Callable[[], bool]  # whether nobody has any part of them
 
 
-def tensors_like(example: Node) -> Wrap:
-    """What makes Tensors of arrays, with nodes like an example: `Tensor(Node(...))` in a third of the time."""
-    new, op, sources, attrs, location = object.__new__, example.op, example.sources, example.attrs, example.location
-    shape, dtype, device, tracked = example.shape, example.dtype, example.device, example.tracked
-
-    def made(array: Any) -> Tensor:
-        node, tensor = new(Node), new(Tensor)
-        node.op, node.sources, node.attrs = op, sources, attrs
-        node.shape, node.dtype, node.device = shape, dtype, device
-        node.tracked, node.location, node.buffer = tracked, location, array
-        node.owner, node.serial = ref(tensor), now()
-        tensor.node, tensor._grad, tensor._indexed = node, None, False
-        return tensor
-
-    return made
-
-
 class ResultPool:
     """The results of calls: `makers` make arrays for them, `wraps` tensors of these.
 
@@ -274,7 +269,7 @@ class ResultPool:
     all is given again. The arrays of results stay alive then, as a GPU's do anyway.
     """
 
-    def __init__(self, wraps: Sequence[Wrap], makers: Sequence[Callable[[], Any]], keeps: bool) -> None:
+    def __init__(self, wraps: list[Callable[[Any], Tensor]], makers: Sequence[Callable[[], Any]], keeps: bool) -> None:
         self._wraps, self._makers, self._keeps = wraps, makers, keeps and not ownership.copies
         self._made: list[Results] = []
         self._asking = _asking(len(wraps))

@@ -8,10 +8,10 @@ alive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import attrgetter, call, is_, itemgetter
+from operator import attrgetter
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import ref
@@ -22,11 +22,9 @@ from wengert.core import code
 
 _VALUES = (int, float, complex, str, bytes, bool, type(None))
 _KEPT = (CodeType, ModuleType)  # what may be held: it keeps nothing alive that would go
-_SEVERAL = 10  # places of one kind: from then on they are read at once
+_MANY = 1_000  # items of one container: more are compared by their identities, at 48 ns each where an `is` takes 15
 _OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "a default argument", "__kwdefaults__": "a default argument"}
 _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
-MISSING = object()
-_NONE: dict[str, Any] = {}
 
 
 class _Held(ref):  # type: ignore[type-arg]
@@ -71,7 +69,7 @@ def _is_same(value: Any, before: Any) -> bool:
         return False
     if isinstance(value, np.generic):
         return bool(value.tobytes() == before.tobytes())
-    if type(value) is tuple and len(value) == len(before):
+    if isinstance(value, tuple) and not type(value).__dictoffset__ and len(value) == len(before):  # or a torch.Size
         return all(a is b or _is_same(a, b) for a, b in zip(value, before))
     return type(value) in _VALUES and repr(before) == repr(value)
 
@@ -90,6 +88,24 @@ def _shown(value: Any) -> str:
     return repr(value) if type(value) in _VALUES else f"another {type(value).__name__}"
 
 
+class _Object:
+    """What is watched of one object, its class and places in it, all compared while it is at hand."""
+
+    __slots__ = ("name", "parts")
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # text that gives the object
+        self.parts: list[tuple[str, str]] = []  # conditions, in two halves: the object stands between them
+
+    def text(self, compared: str | None = None) -> str:
+        """The conditions; `compared`, one that gives the name `o` to the object, comes first where there is one."""
+        if compared is not None:
+            return " and ".join([compared, *(f"{before}o{after}" for before, after in self.parts)])
+        (before, after), *rest = self.parts
+        by = f"(o := {self.name})" if rest else self.name
+        return " and ".join([f"{before}{by}{after}", *(f"{before}o{after}" for before, after in rest)])
+
+
 class Guards:
     """The places that a function reads from outside."""
 
@@ -97,8 +113,9 @@ class Guards:
         self.places = 0
         self._watches: list[_Watch] = []
         self._known = [True]  # empty when something that is watched has gone: None would pass for it
-        self._named: dict[str, Any] = {"known": self._known, "is_": is_, "call": call}  # what the conditions name
-        self._conditions = ["known"]
+        self._named: dict[str, Any] = {"known": self._known}  # what the conditions name
+        self._conditions: list[str | _Object | Callable[[], str]] = ["known"]  # made text when all are found
+        self._objects: dict[int, _Object] = {}
         self._stands: Callable[[], bool]  # whether all conditions hold
         self._mappings: dict[int, tuple[Mapping[str, Any], dict[Any, tuple[str, Any]]]] = {}
         self._cells: dict[int, tuple[CellType, str, Any]] = {}
@@ -132,13 +149,8 @@ class Guards:
         """Watch all items of containers, which belong to `owner`."""
         if self._is_new((what, id(owner)), owner):
             watch = _Watch(partial(chain, *containers), [label], self._known.clear)
-            sizes = [f"len({self._name(one)})" for one in containers if isinstance(one, Sized)]
-            text = f"{self._name(watch.read)}()"
-            if len(sizes) == len(containers) and not any(type(held) is _Held for held in watch.held):
-                same = f"{' + '.join(sizes)} == {len(watch.held)} and all(map(is_, {text}, all_{len(self._watches)}))"
-            else:
-                same = f"[*map(id, {text})] == ids_{len(self._watches)}"
-            self._conditions.append(same)
+            plain = containers[0] if len(containers) == 1 and type(containers[0]) in (list, tuple) else None
+            self._conditions.append(partial(self._items, watch, len(self._watches), plain))
             self._add(watch, owner, len(watch.held))
 
     def watch_place(self, owner: Any, place: str, label: str) -> None:
@@ -146,7 +158,8 @@ class Guards:
         if self._is_new((place, id(owner)), owner):
             held, call = (ref(owner), "()") if _can_go(type(owner)) else (owner, "")
             watch = _Watch(code.function([], f"(owner{call}{place},)", {"owner": held}), [label], self._known.clear)
-            self._single(watch, f"{self._name(held)}{call}{place}", owner)
+            self._object(owner).parts.append(("", f"{place} is {self._held(watch, 0, len(self._watches))}"))
+            self._add(watch, owner, 1)
 
     def watch_item(self, owner: Any, key: Any, value: Any, label: str) -> None:
         """Watch an item under a key of any kind."""
@@ -158,16 +171,16 @@ class Guards:
     def watch_containing(self, owner: Any, key: Any, found: bool, label: str) -> None:
         """Watch whether something is in a container."""
         if self._is_new((id(owner), "contains", repr(key)), owner):
-            watch = _Watch(
-                code.function([], "(key in owner,)", {"owner": owner, "key": key}), [label], self._known.clear
-            )
-            self._single(watch, f"({self._name(key)} in {self._name(owner)})", owner)
+            read = code.function([], "(key in owner,)", {"owner": owner, "key": key})
+            self._conditions.append(f"({self._name(key)} in {self._name(owner)}) is {found}")
+            self._add(_Watch(read, [label], self._known.clear), owner, 1)
 
     def watch_class(self, value: Any, label: str) -> None:
         """Watch the class of an object, if that can be another."""
         if type(value).__flags__ & _HEAP_TYPE and self._is_new(("class", id(value)), value):
             thing = ref(value) if _can_go(type(value)) else (lambda: value)
             self._classes.append((thing, label, type(value)))
+            self._object(value).parts.insert(0, ("type(", f") is {self._name(type(value))}"))
             self.places += 1
 
     def watch_value(self, owner: Any, read: Callable[[], Any], label: str) -> None:
@@ -183,10 +196,15 @@ class Guards:
         self._seen[key] = owner
         return True
 
-    def _single(self, watch: _Watch, place: str, owner: Any) -> None:
-        held = watch.held[0]
-        self._conditions.append(f"{place} is held_{len(self._watches)}_0{'()' if type(held) is _Held else ''}")
-        self._add(watch, owner, 1)
+    def _object(self, owner: Any) -> _Object:
+        """What is watched of an object; the conditions stand where it was first watched."""
+        found = self._objects.get(id(owner))
+        if found is None:
+            can_go = _can_go(type(owner))
+            name = f"{self._name(_Held(owner))}()" if can_go else self._name(owner)
+            found = self._objects[id(owner)] = _Object(name)
+            self._conditions.append(found)
+        return found
 
     def _add(self, watch: Any, owner: Any, places: int) -> None:
         self._watches.append(watch)
@@ -202,32 +220,50 @@ class Guards:
 
     def settle(self) -> None:
         """Make watches of what was found, and the one expression that compares all of it."""
-        for mapping, found in self._mappings.values():
+        conditions = self._in_order()
+        for identity, (mapping, found) in self._mappings.items():
             absent = [key for key in found if key not in mapping]
             present = [key for key in found if key in mapping]
-            if absent:
-                self._conditions.append(f"{self._name(mapping.keys())}.isdisjoint({self._name(tuple(absent))})")
-            watch = self._found(partial(map, mapping.get, [*present, *absent]), [found[k] for k in (*present, *absent)])
             name = self._name(mapping)
-            if len(present) < _SEVERAL:
-                self._compare_each([f"{name}[{self._name(key)}]" for key in present], watch)
-            else:
-                self._compare_all(f"{self._name(itemgetter(*present))}({name})", watch)
+            if absent:
+                conditions.append(f"{self._name(mapping.keys())}.isdisjoint({self._name(frozenset(absent))})")
+            watch = self._found(partial(map, mapping.get, [*present, *absent]), [found[k] for k in (*present, *absent)])
+            if ("items", identity) not in self._seen:  # else they are compared with the others
+                conditions += self._compared([f"{name}[{self._literal(key)}]" for key in present], watch)
         if self._classes:
             things = [thing for thing, _, _ in self._classes]
             kinds = [(label, kind) for _, label, kind in self._classes]
-            watch = self._found(lambda: [type(thing()) for thing in things], kinds)
-            if len(things) < _SEVERAL:
-                self._compare_each([f"type({self._name(thing)}())" for thing in things], watch)
-            else:
-                self._compare_all(f"map(type, map(call, {self._name(things)}))", watch)
-        self._watch_attributes("cell_contents", self._cells.values())
+            self._found(lambda: [type(thing()) for thing in things], kinds)
+        conditions += self._attributes("cell_contents", self._cells.values())
         for attribute, what in _OF_FUNCTIONS.items():
             held = [(f, f"{what} of {f.__name__}", getattr(f, attribute)) for f in self._functions]
-            self._watch_attributes(attribute, held)
-        self._stands = code.function([], " and ".join(self._conditions), self._named)
+            conditions += self._attributes(attribute, held)
+        self._stands = code.function([], " and ".join(conditions), self._named)
         self._learn()
         self._conditions, self._mappings, self._cells, self._seen, self._of = [], {}, {}, {}, {}
+        self._objects = {}
+
+    def _in_order(self) -> list[str]:
+        """The conditions found so far; an object that is among the items of a list is compared there."""
+        parts = [part() if callable(part) else part for part in self._conditions]
+        alone = set(map(id, self._objects.values()))
+        kept = [part for part in parts if type(part) is str or id(part) in alone]
+        return [part if isinstance(part, str) else part.text() for part in kept]
+
+    def _items(self, watch: _Watch, number: int, plain: Any) -> str:
+        """The condition that items are what they were, those of a list or a tuple, or of what is gone through."""
+        count = len(watch.held)
+        if count > _MANY:
+            self._learning.append((self._name(None), watch.read))
+            return f"[*map(id, {self._name(watch.read)}())] == {self._learning[-1][0]}"
+        size = self._name(plain) if plain is not None else f"t := (*{self._name(watch.read)}(),)"
+        by = "t" if plain is None else size
+        conditions = [f"len({size}) == {count}"]
+        for i, held in enumerate(watch.held):
+            value, same = held() if type(held) is _Held else None, f"is {self._held(watch, i, number)}"
+            inner = self._objects.pop(id(value), None) if value is not None else None
+            conditions.append(f"{by}[{i}] {same}" if inner is None else inner.text(f"(o := {by}[{i}]) {same}"))
+        return " and ".join(conditions)
 
     def _found(self, read: Callable[[], Iterable[Any]], found: Sequence[tuple[str, Any]]) -> _Watch:
         """A watch of places whose labels and contents are known."""
@@ -236,30 +272,25 @@ class Guards:
         self._watches.append(watch)
         return watch
 
-    def _compare_each(self, places: Sequence[str], watch: _Watch) -> None:
-        for i, (place, held) in enumerate(zip(places, watch.held)):
-            number = len(self._watches) - 1
-            self._conditions.append(f"{place} is held_{number}_{i}{'()' if type(held) is _Held else ''}")
+    def _compared(self, places: Sequence[str], watch: _Watch) -> list[str]:
+        """The conditions that the places of the newest watch hold what they held."""
+        return [f"{place} is {self._held(watch, i, len(self._watches) - 1)}" for i, place in enumerate(places)]
 
-    def _compare_all(self, text: str, watch: _Watch) -> None:
-        """Compare many places at once, by identity: those of objects that are gone are not known any more."""
-        if not any(type(held) is _Held for held in watch.held):
-            self._conditions.append(f"all(map(is_, {text}, all_{len(self._watches) - 1}))")
-            return
-        name = self._name(None)
-        self._conditions.append(f"[*map(id, {text})] == {name}")
-        self._learning.append((name, watch.read))
+    def _held(self, watch: _Watch, i: int, number: int) -> str:
+        """The text that gives what a watch holds."""
+        return f"held_{number}_{i}{'()' if type(watch.held[i]) is _Held else ''}"
 
-    def _watch_attributes(self, attribute: str, found: Iterable[tuple[Any, str, Any]]) -> None:
-        """Watch an attribute of some things, which are labelled."""
+    def _attributes(self, attribute: str, found: Iterable[tuple[Any, str, Any]]) -> list[str]:
+        """The conditions on an attribute of some things, which are labelled."""
         found = list(found)
-        if found:
-            read = partial(map, attrgetter(attribute), [thing for thing, _, _ in found])
-            watch = self._found(read, [(label, _hold(value, self._known.clear)) for _, label, value in found])
-            if len(found) < _SEVERAL:
-                self._compare_each([f"{self._name(thing)}.{attribute}" for thing, _, _ in found], watch)
-            else:
-                self._compare_all(f"{self._name(read)}()", watch)
+        if not found:
+            return []
+        read = partial(map, attrgetter(attribute), [thing for thing, _, _ in found])
+        watch = self._found(read, [(label, _hold(value, self._known.clear)) for _, label, value in found])
+        return self._compared([f"{self._name(thing)}.{attribute}" for thing, _, _ in found], watch)
+
+    def _literal(self, key: Any) -> str:
+        return repr(key) if type(key) in (str, int, bool) else self._name(key)
 
     def _name(self, thing: Any) -> str:
         name = f"_{len(self._named)}"
@@ -272,8 +303,6 @@ class Guards:
         self._named.update((name, [*map(id, read())]) for name, read in self._learning)
         for number, watch in enumerate(self._watches):
             if type(watch) is _Watch:
-                self._named[f"ids_{number}"] = [*map(id, watch.read())]
-                self._named[f"all_{number}"] = watch.held
                 self._named.update((f"held_{number}_{i}", held) for i, held in enumerate(watch.held))
 
     def changed(self) -> str | None:
@@ -285,8 +314,7 @@ class Guards:
             pass
         try:
             for watch in self._watches:  # one by one
-                reason = watch.changed()
-                if reason is not None:
+                if (reason := watch.changed()) is not None:
                     return reason
             self._learn()
         except ValueError:
@@ -307,14 +335,3 @@ class _ValueWatch(_Watch):
     def changed(self) -> str | None:
         """What is another, in words."""
         return None if self.read() == self.before else f"what {self.labels[0]} holds is another"
-
-
-def namespace_of(value: Any, default: Any = _NONE) -> Any:
-    """The attributes that an object stores itself; the default if it cannot."""
-    if issubclass(type(value), type) or not type(value).__dictoffset__:
-        return default
-    try:
-        namespace = object.__getattribute__(value, "__dict__")
-    except (AttributeError, TypeError):
-        return default
-    return namespace if isinstance(namespace, dict) else default

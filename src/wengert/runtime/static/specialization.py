@@ -16,9 +16,10 @@ import numpy as np
 
 from wengert.autodiff.checkpoint import CHECKPOINT
 from wengert.backends.protocol import Runnable
+from wengert.compiler.memory import outputs_sharing
 from wengert.compiler.stages import Interface
 from wengert.core import tree
-from wengert.core.canonical import ACROSS_RECORDINGS, frozen
+from wengert.core.canonical import ACROSS_RECORDINGS, frozen, hashable
 from wengert.core.context import mode
 from wengert.core.devices import is_sole, on_host
 from wengert.core.dtypes import as_dtype, native
@@ -34,8 +35,8 @@ from wengert.runtime.debug.reasons import Transcript
 from wengert.runtime.dynamic.realize import value
 from wengert.runtime.partitioned import PartitionedProgram
 from wengert.runtime.program import Array, Interpreter
-from wengert.runtime.static.fast_path import MOVED, FastPath, given, tensors_like
-from wengert.tensor import Tensor
+from wengert.runtime.static.fast_path import MOVED, FastPath, given
+from wengert.tensor import Tensor, tensors_like
 
 _OFTEN, _RARELY = 1_024, 4_096  # calls up to which recording is repeated at powers of two; between two from then on
 _TRIES = 4  # calls in a row that may move something before nobody looks any more whether one does not
@@ -71,7 +72,7 @@ class Specialization:
         wiring = (*given, c.slots, c.grads, c.kept, c.assigned, c.assigned_arguments)
         effects = (c.set_grads, c.set_argument_grads, c.had_grad, sorted(c.let_go))
         settings = [(name, frozen(setting)) for name, setting in vars(config).items() if name != "version"]
-        return self.transcript.form, _tuples((returned, c.structure, wiring, effects, settings))
+        return self.transcript.form, hashable((returned, c.structure, wiring, effects, settings))
 
     def _note(self, arguments: CallArguments) -> None:
         c = self.captured
@@ -106,15 +107,13 @@ class Specialization:
         """Why this recording cannot serve a call with its key, in words; None if it can."""
         if self.version != config.version:
             return "a setting, or an attribute of a Module or an Optimizer, was set"
-        reason = self.guards.changed()
-        if reason is not None:
+        if (reason := self.guards.changed()) is not None:
             return reason
         try:
             nodes = [slot().node for slot in self.slots]  # type: ignore[union-attr]
         except AttributeError:
             return "a tensor from outside that the function used is gone"
-        reason = self._changed_type(nodes)
-        if reason is not None:
+        if (reason := self._changed_type(nodes)) is not None:
             return reason
         for slot, had in self.captured.had_grad:
             if (slot()._grad is not None) is not had:  # type: ignore[union-attr]
@@ -188,13 +187,6 @@ class Specialization:
             self.fast_path = fast_path
 
 
-def _tuples(value: Any) -> Hashable:
-    """Nested lists as tuples, with slots by identity."""
-    if type(value) in (list, tuple):
-        return tuple([_tuples(item) for item in value])
-    return id(value()) if type(value) is ref else value
-
-
 class Binding:
     """What a captured call reads and writes. `pairs` are inputs and the outputs that take their place, by number."""
 
@@ -202,7 +194,7 @@ class Binding:
         c = self.captured = captured
         self.takes_blocks = False  # whether its program takes the blocks of values that are sharded
         self._arrays = [k for k, i in enumerate(c.arguments) if specifications[i][0] == ARRAY]
-        self._borrowing = _outputs_sharing(c.graph, [c.graph.inputs[k] for k in self._arrays])
+        self._borrowing = outputs_sharing(c.graph, [c.graph.inputs[k] for k in self._arrays])
         self._arguments = [(i, specifications[i][0] == TENSOR) for i in c.arguments]
         outputs = c.graph.outputs
         self._types_out = [(node.shape, node.dtype, node.device) for node in outputs]
@@ -210,17 +202,20 @@ class Binding:
         first = self.count + len(c.argument_grads)
         numbers = {id(slot()): first + i for i, slot in enumerate(c.slots)}
         self.pairs = [(numbers[id(slot())], k) for slot, k, _ in c.assigned if id(slot()) in numbers]
+        places = {i: number for number, i in enumerate(c.arguments)}
+        self.pairs += [(places[i], k) for i, k, _ in c.assigned_arguments if i in places]
         grads = {slot: first + len(c.slots) + i for i, slot in enumerate(c.grads)}
         self.pairs += [(grads[slot], k) for slot, how, k in c.set_grads if how == SAME_GRAD and slot in grads]
         self._new_grads = [(slot, k) for slot, how, k in c.set_grads if how == NEW and slot not in grads]
-        tracked = {k for how, k in c.returned if how == VALUE and outputs[k].tracked}
+        self._values = list(dict.fromkeys([k for how, k in c.without_views() if how == VALUE]))
+        tracked = {k for k in self._values if outputs[k].tracked}
         self._history = sorted(tracked - c.let_go)
         self._let_go = tracked & c.let_go
         self._body = Graph(c.graph.inputs, [outputs[k] for k in self._history], 0) if self._history else None
 
     def interface(self) -> Interface:
         """What a pipeline has to know of the graph."""
-        returned = frozenset(k for how, k in self.captured.returned if how == VALUE)
+        returned = frozenset(self._values)
         return Interface(self.captured.stages, self.count, {k: i for i, k in self.pairs}, returned)
 
     def leaves_arguments_alone(self) -> bool:
@@ -353,33 +348,26 @@ class Binding:
         elif how == NEW:
             if tensor._grad is not None and tensor._grad.node.buffer is results[k]:
                 return
-            tensor._grad = Tensor(Node(DATA, (), NO_ATTRS, *self._types_out[k], False, None, results[k]))
+            tensor._grad = tensor.family(Node(DATA, (), NO_ATTRS, *self._types_out[k], False, None, results[k]))
         else:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
     def _returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
         """What the call returns, in order, with these results."""
         made: dict[int, Tensor] = {}
-        for how, what in self.captured.returned:
-            if how == VALUE and what not in made:
-                history = histories.get(what)
-                made[what] = self.wrapping(what)(results[what]) if history is None else Tensor(history)
-        return [made[what] if how == VALUE else given(how, what, leaves) for how, what in self.captured.returned]
+        for k in self._values:
+            history = histories.get(k)
+            made[k] = self.wrapping(k)(results[k]) if history is None else self._family(k)(history)
+        return [made[w] if how == VALUE else given(how, w, leaves, made) for how, w in self.captured.returned]
 
     def wrapping(self, k: int) -> Callable[[Array], Tensor]:
         """What makes a tensor of the array of a returned value that has no history, or one that is gone."""
         if k in self._let_go:
             node = self.captured.graph.outputs[k]
-            return tensors_like(Node(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location))
-        return tensors_like(Node(DATA, (), NO_ATTRS, *self._types_out[k], False, None))
+            like = Node(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location)
+        else:
+            like = Node(DATA, (), NO_ATTRS, *self._types_out[k], False, None)
+        return tensors_like(like, self._family(k))
 
-
-def _outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
-    """The outputs that may be views of these inputs: reached through ops that only move elements."""
-    if not inputs:
-        return []
-    reached = set(inputs)
-    for node in graph.nodes:
-        if (node.op.moves or node.op.kind == "function") and not reached.isdisjoint(node.sources):
-            reached.add(node)
-    return [k for k, node in enumerate(graph.outputs) if node in reached]
+    def _family(self, k: int) -> type[Tensor]:
+        return self.captured.families.get(k, Tensor)

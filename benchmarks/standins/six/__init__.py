@@ -1,0 +1,1 @@
+"""What the programs use of six."""

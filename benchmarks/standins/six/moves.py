@@ -1,0 +1,3 @@
+"""What the programs use of six.moves."""
+
+import urllib as urllib

@@ -1,0 +1,1 @@
+"""What tiny-diffusion imports and does not use with the circle."""

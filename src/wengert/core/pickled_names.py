@@ -1,0 +1,74 @@
+"""What is made of a function, in pickles: by the name that it has, or by the function's name and how it was made.
+
+Python pickles functions by their names alone. `reduced` does the same for callables that wrap one: what a transform or
+`compile` gives. Where nobody could find the function again, an error says why.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+from wengert.core.errors import ArgumentError
+
+_MISSING = object()
+
+
+def reduced(thing: Any, make: Callable[..., Any], function: Any, options: Sequence[Any]) -> Any:
+    """What `__reduce__` of a callable gives that `make(function, *options)` has made."""
+    name = getattr(thing, "__qualname__", None)
+    if name is not None and _found(thing.__module__, name) is thing:
+        return name
+    depth = 0
+    if isinstance(function, FunctionType):  # anything else knows how it is pickled
+        function, depth = _named(thing, function)
+    return _made_again, (make, function, depth, tuple(options))
+
+
+def name_by_place(variables: dict[str, Any]) -> None:
+    """Have the functions of a module that are found nowhere else be known by their place in it."""
+    module = variables["__name__"]
+    for name, value in variables.items():
+        if type(value) is FunctionType and _found(value.__module__, value.__qualname__) is not value:
+            value.__module__, value.__qualname__ = module, name
+
+
+def _made_again(make: Callable[..., Any], function: Any, depth: int, options: Sequence[Any]) -> Any:
+    for _ in range(depth):
+        function = function.__wrapped__
+    return make(function, *options)
+
+
+def _found(module: str | None, name: str) -> Any:
+    """What a module has under a name, which may be dotted."""
+    found: Any = sys.modules.get(module or "", _MISSING)
+    for part in name.split("."):
+        found = getattr(found, part, _MISSING)
+    return found
+
+
+def _named(thing: Any, function: FunctionType) -> tuple[Any, int]:
+    """What the name of a function stands for, and how many wrappers lie around the function there."""
+    name, module = function.__qualname__, function.__module__
+    if name.endswith("<lambda>"):
+        raise _cannot(thing, "a lambda has no name to find it by; define it with def at the top of a module")
+    if "<locals>" in name:
+        outer, _, inner = name.rpartition(".<locals>.")
+        raise _cannot(thing, f"{inner} is defined inside {outer}; define it at the top of a module")
+    if module is None or module not in sys.modules:
+        raise _cannot(thing, f"{name} is in no module that is loaded")
+    found = layer = _found(module, name)
+    if found is _MISSING:
+        raise _cannot(thing, f"{module} has no {name}")
+    depth = 0
+    while layer is not function:
+        layer, depth = getattr(layer, "__wrapped__", _MISSING), depth + 1
+        if layer is _MISSING:
+            raise _cannot(thing, f"{name} of {module} is another object by now")
+    return found, depth
+
+
+def _cannot(thing: Any, why: str) -> ArgumentError:
+    return ArgumentError(f"{thing!r} cannot be pickled: {why}")

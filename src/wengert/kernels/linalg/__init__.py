@@ -1,0 +1,17 @@
+"""Factorisations of many small matrices, and what is solved with them: a team of threads has a matrix."""
+
+from wengert.kernels.c_ops import CKernel
+from wengert.kernels.launch import CudaKernel
+from wengert.ops.op import Op
+
+
+def c_kernels() -> dict[Op, CKernel]:
+    """None: NumPy's references call LAPACK."""
+    return {}
+
+
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The ops that have CUDA C++."""
+    from wengert.kernels.linalg.cuda import kernels
+
+    return kernels()

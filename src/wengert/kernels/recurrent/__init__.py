@@ -1,0 +1,23 @@
+"""Scans with matrix products by weights that no step changes: one kernel for all steps.
+
+`body` finds the products and the elementwise work of a scan's body, `shape` how it is shared among blocks; `steps` and
+`elements` write the kernel, `cuda` launches it. A recurrent net is such a scan, forwards and backwards, and so is a
+cell of the user's own.
+"""
+
+from wengert.autodiff.scan import SCAN
+from wengert.kernels.c_ops import CKernel
+from wengert.kernels.launch import CudaKernel
+from wengert.ops.op import Op
+
+
+def c_kernels() -> dict[Op, CKernel]:
+    """On the CPU `plan/loops` calls a body step by step."""
+    return {}
+
+
+def cuda_kernels() -> dict[Op, CudaKernel]:
+    """The op that has CUDA C++, where its body allows it."""
+    from wengert.kernels.recurrent import cuda
+
+    return {SCAN: CudaKernel(cuda.work)}

@@ -1,0 +1,181 @@
+"""`sparse_jacobian` and `sparse_hessian`: SciPy's CSR arrays, from as many products as there are colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.autodiff import body as bodies
+from wengert.autodiff.custom import CUSTOM_VJP
+from wengert.autodiff.jacobian import each_over_lanes
+from wengert.autodiff.transforms import grad
+from wengert.core.canonical import canonical
+from wengert.core.dtypes import INEXACT
+from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.graph import Graph, now, recorded_as, recording
+from wengert.ops.core import as_node, data
+from wengert.solvers.flat import Flat
+from wengert.solvers.implicit import at
+from wengert.sparse import coloring
+from wengert.sparse.structure import scipy_sparse, structure_of
+from wengert.tensor import Tensor
+
+
+class Found(NamedTuple):
+    """What one recording of a function has led to: its structure, its colours, and the graph of its products."""
+
+    structure: Any
+    direction: str
+    colors: coloring.Colors
+    products: Graph
+
+
+class SparseDerivative:
+    """A function that gives a sparse matrix of derivatives. It remembers what it found of each graph that it met.
+
+    `structure(*args)` gives the pattern alone, `colors(*args)` the direction of the products and their number.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], argnum: int, mode: str, structure: Any) -> None:
+        self.__wrapped__, self.name, self.argnum, self.mode = function, name, argnum, mode
+        self.given = None if structure is None else self._checked(structure)
+        self.found: dict[Any, Found] = {}
+
+    def _checked(self, structure: Any) -> Any:
+        pattern = scipy_sparse().csr_array(structure).astype(bool)
+        pattern.sum_duplicates()
+        pattern.sort_indices()
+        return pattern
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The derivatives at some arguments."""
+        graph, constants, x = self._record(args, kwargs)
+        found = self._look(graph, constants)
+        data_ = self._entries(found, [*constants, x])
+        return scipy_sparse().csr_array(
+            (data_, found.structure.indices.copy(), found.structure.indptr.copy()), shape=found.structure.shape
+        )
+
+    def structure(self, *args: Any, **kwargs: Any) -> Any:
+        """Which entries may differ from zero: a CSR array of booleans."""
+        return self._look(*self._record(args, kwargs)[:2]).structure.copy()
+
+    def colors(self, *args: Any, **kwargs: Any) -> tuple[str, int]:
+        """How many products it takes, and in which mode: "forward", "reverse", or "star" of a Hessian."""
+        found = self._look(*self._record(args, kwargs)[:2])
+        return found.direction, coloring.count(found.colors)
+
+    def _record(self, args: Any, kwargs: Any) -> tuple[Graph, list[Any], Any]:
+        """The function as a closed graph of constants and a vector, their nodes, and the vector."""
+        if not -len(args) <= self.argnum < len(args):
+            raise ArgumentError(f"{self.name}: argnum {self.argnum}, but {len(args)} positional arguments were given")
+        place = self.argnum % len(args)
+        flat = Flat(self.name, args[place])
+
+        def of_vector(v: Any) -> Any:
+            result = self.__wrapped__(*args[:place], flat.unravel(v), *args[place + 1 :], **kwargs)
+            if self.name == "sparse_jacobian":
+                return Flat(f"{self.name}: the result", result).vector
+            if as_node(result).shape != ():
+                raise ShapeError(
+                    f"sparse_hessian: the function must give one number, not shape {as_node(result).shape}"
+                )
+            return result
+
+        whole = of_vector if self.name == "sparse_jacobian" else grad(of_vector)
+        graph, constants = bodies.close(bodies.record(self.name, whole, (flat.vector,)).graph)
+        return graph, constants, flat.vector.node
+
+    def _look(self, graph: Graph, constants: list[Any]) -> Found:
+        values = [Tensor(c).numpy() if c.dtype not in INEXACT else None for c in constants]
+        key = canonical(graph), tuple([None if v is None else v.tobytes() for v in values])
+        if key not in self.found:
+            self.found[key] = self._find(graph, values)
+        return self.found[key]
+
+    def _find(self, graph: Graph, values: list[Any]) -> Found:
+        shape = graph.outputs[0].size, graph.inputs[-1].size
+        structure = structure_of(graph, values) if self.given is None else self.given
+        if structure.shape != shape:
+            raise ShapeError(f"{self.name}: structure= has shape {structure.shape} where the matrix has {shape}")
+        if self.name == "sparse_hessian":
+            structure = self._checked(structure + structure.T)
+            colors = coloring.star_colors(structure)
+            return Found(structure, "star", colors, _products(graph, "star", colors))
+        ways = {}
+        both = self.mode == "auto" and not any(node.op is CUSTOM_VJP for node in graph.nodes)  # a reverse-mode rule
+        if both or self.mode == "forward":
+            ways["forward"] = coloring.column_colors(structure)
+        if self.mode != "forward":
+            ways["reverse"] = coloring.column_colors(structure.T)
+        direction = min(ways, key=lambda way: coloring.count(ways[way]))
+        return Found(structure, direction, ways[direction], _products(graph, direction, ways[direction]))
+
+    def _entries(self, found: Found, inputs: list[Any]) -> Any:
+        pattern, colors = found.structure, found.colors
+        dtype = inputs[-1].dtype
+        if pattern.nnz == 0:
+            return np.zeros(0, dtype)
+        with recorded_as(recording.location, False):
+            products = found.products.inline(*inputs, data(coloring.seeds(colors, dtype)))[0]
+        compressed = Tensor(products).numpy()
+        rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+        if found.direction == "forward":
+            return compressed[colors[pattern.indices], rows]
+        if found.direction == "reverse":
+            return compressed[colors[rows], pattern.indices]
+        product, place = coloring.star_places(pattern, colors)
+        return compressed[product, place]
+
+
+def _products(graph: Graph, direction: str, colors: coloring.Colors) -> Graph:
+    """From the constants, the point and a seed for each colour to the products with them."""
+    since = now()
+    with recorded_as(recording.location, True):
+        inputs = [bodies.placeholder_like(node) for node in graph.inputs]
+        equation = at(graph, inputs[:-1], inputs[-1])
+        product = equation.pulled() if direction == "reverse" else equation.pushed()
+        (one,) = product.inputs
+        lanes = bodies.placeholder((coloring.count(colors), *one.shape), one.dtype, one.device)
+        results = each_over_lanes(product.outputs, one, lanes)
+    return Graph([*inputs, lanes], results, since)
+
+
+def sparse_jacobian(
+    function: Callable[..., Any], argnum: int = 0, *, mode: str = "auto", structure: Any = None
+) -> SparseDerivative:
+    """A function that gives the Jacobian of `function` by one argument, as SciPy's CSR array.
+
+    Which entries may differ from zero is read off the function's graph: it holds for all values of the argument, for
+    both sides of `where` and `cond`. Columns (or rows) that share none of these are found in one product, and the
+    direction with fewer products is taken, unless `mode` is "forward" or "reverse". Results and arguments that are
+    containers or have several axes count as vectors, in the order of their elements.
+
+    An index that depends on the argument's values raises; then, or where more is known, `structure` says which entries
+    there are (entries outside of it are taken for zero, unchecked). The object remembers what it found, and
+    `structure(*args)` and `colors(*args)` tell.
+
+    >>> import wengert as wg
+    >>> differences = wg.sparse_jacobian(lambda x: x[1:] ** 2 - x[:-1])
+    >>> x = wg.tensor([1.0, 2.0, 3.0])
+    >>> differences(x).toarray().tolist(), differences.colors(x)
+    ([[-1.0, 4.0, 0.0], [0.0, -1.0, 6.0]], ('forward', 2))
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ArgumentError(f'sparse_jacobian: mode is "auto", "forward" or "reverse", not {mode!r}')
+    return SparseDerivative("sparse_jacobian", function, argnum, mode, structure)
+
+
+def sparse_hessian(function: Callable[..., Any], argnum: int = 0, *, structure: Any = None) -> SparseDerivative:
+    """A function that gives the Hessian of a scalar `function` by one argument, as SciPy's CSR array.
+
+    As `sparse_jacobian` of the gradient; by its symmetry it takes fewer products (a star colouring).
+
+    >>> import wengert as wg
+    >>> chain = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())
+    >>> chain(wg.tensor([1.0, 2.0, 3.0])).toarray().tolist()
+    [[4.0, 2.0, 0.0], [2.0, 6.0, 4.0], [0.0, 4.0, 0.0]]
+    """
+    return SparseDerivative("sparse_hessian", function, argnum, "star", structure)

@@ -1,0 +1,104 @@
+"""What hooks return, and `grad_fn`: a node of the graph, as PyTorch shows one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wengert.core.graph import Node, watch
+from wengert.ops.core import ALIAS, VARIABLE
+from wengert.tensor import Tensor as Base
+from wengert.torch.tensor import Tensor
+
+
+class RemovableHandle:
+    """What registering a hook gives: `remove()` takes the hook away."""
+
+    def __init__(self, remove: Callable[[], Any]) -> None:
+        self._remove: Callable[[], Any] | None = remove
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """Call `hook(gradient)` in every backward pass; what it returns replaces the gradient."""
+    if not tensor.node.tracked:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return RemovableHandle(Base.register_hook(tensor, hook))
+
+
+_NAMES = {
+    "multiply": "Mul",
+    "subtract": "Sub",
+    "divide": "Div",
+    "negative": "Neg",
+    "matmul": "Mm",
+    "absolute": "Abs",
+    "power": "Pow",
+}
+"""PyTorch's names for ops that are called otherwise here."""
+
+
+class GradFn:
+    """How a value was computed, seen from the backward pass."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def name(self) -> str:
+        """The op's name, as PyTorch forms it."""
+        if self._node.op is VARIABLE:
+            return "torch::autograd::AccumulateGrad"
+        name = self._node.op.name
+        return f"{_NAMES.get(name) or ''.join(part.capitalize() for part in name.split('_'))}Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
+        """How the values that it was computed from were computed."""
+        sources = () if self._node.op is VARIABLE else self._node.sources
+        return tuple((GradFn(_made(source)) if source.tracked else None, 0) for source in sources)
+
+    @property
+    def variable(self) -> Any:
+        """The leaf whose `grad` is filled in here."""
+        slot = self._node.attrs.get("slot")
+        return None if slot is None else slot()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What a program notes on a node; it is not kept."""
+        return {}
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(gradient inputs, gradient outputs)` in every backward pass."""
+        return RemovableHandle(watch(self._node, lambda g: hook((Tensor(g),), (Tensor(g),)) and None))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradFn) and other._node is self._node
+
+    def __hash__(self) -> int:
+        return hash(self._node)
+
+    def __repr__(self) -> str:
+        return f"<{self.name().rpartition(':')[2]}>"
+
+
+def _made(node: Node) -> Node:
+    while node.op is ALIAS:
+        node = node.sources[0]
+    return node
+
+
+def grad_fn(tensor: Tensor) -> GradFn | None:
+    """How a tensor was computed, None of a leaf."""
+    return None if tensor.is_leaf else GradFn(_made(tensor.node))

@@ -1,0 +1,195 @@
+"""`torch.cuda`: what is asked of GPUs."""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module as _import_module
+from typing import Any
+
+import wengert as wg
+from wengert.core import devices as _devices
+from wengert.torch.devices import device as _device
+from wengert.torch.missing import missing_attribute as _missing_attribute
+
+
+def is_available() -> bool:
+    """Whether there is a GPU that can be used."""
+    return bool(_devices.gpus())
+
+
+def device_count() -> int:
+    """How many GPUs there are."""
+    return len(_devices.gpus())
+
+
+def is_initialized() -> bool:
+    """Whether a GPU has been used."""
+    return bool(_devices.in_use())
+
+
+def init() -> None:
+    """GPUs are opened when they are first used."""
+
+
+_current = 0
+
+
+def current_device() -> int:
+    """The number of the GPU that "cuda" stands for."""
+    _require()
+    return _current
+
+
+def set_device(device: Any) -> None:
+    """Have "cuda" stand for this GPU; the first one is the only choice here."""
+    number = device if isinstance(device, int) else (_device(device).index or 0)
+    if number not in range(device_count()):
+        raise RuntimeError(f"CUDA error: invalid device ordinal: there are {device_count()} GPUs")
+    if number != 0:
+        raise RuntimeError("torch.cuda.set_device: write device='cuda:1' where the tensors are made")
+
+
+class device:
+    """A block inside which tensors are made on a GPU."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = (
+            None if device is None else _device("cuda", device) if isinstance(device, int) else _device(device)
+        )
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def _require() -> None:
+    if not is_available():
+        raise RuntimeError("no GPU is available: torch.cuda.is_available() is False")
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until all that was recorded is computed."""
+    wg.synchronize()
+
+
+def _memory(device: Any) -> Any:
+    from wengert import cuda
+
+    _require()
+    return cuda.memory("cuda" if device is None else str(_device(device)))
+
+
+def memory_allocated(device: Any = None) -> int:
+    """The bytes that tensors take now."""
+    return int(_memory(device).used) if is_available() else 0
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that tensors took."""
+    return int(_memory(device).peak) if is_available() else 0
+
+
+memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """The peak is that since the process began here."""
+
+
+def empty_cache() -> None:
+    """Freed memory goes back by itself."""
+
+
+def get_device_name(device: Any = None) -> str:
+    """What the GPU is called."""
+    return str(get_device_properties(device).name)
+
+
+def get_device_properties(device: Any = None) -> Any:
+    """What the driver says of the GPU."""
+    _require()
+    return _devices.of("cuda").target().properties
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The GPU's compute capability."""
+    number = int(get_device_properties(device).architecture)
+    return number // 10, number % 10
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 works."""
+    return True
+
+
+def manual_seed(seed: int) -> None:
+    """Begin the random numbers anew."""
+    wg.manual_seed(seed)
+
+
+manual_seed_all = manual_seed
+
+
+class Event:
+    """A point in time; all that was recorded before it is computed then."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        self._time = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        """Note the time, when all before is done."""
+        wg.synchronize()
+        self._time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """It has happened when `record` returns."""
+
+    def query(self) -> bool:
+        """Whether it has happened."""
+        return True
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds to another one."""
+        return (end_event._time - self._time) * 1e3
+
+
+class Stream:
+    """The order of a GPU's work, which Wengert chooses by itself."""
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        self.device = device
+
+    def synchronize(self) -> None:
+        """Wait for all of it."""
+        wg.synchronize()
+
+    def wait_stream(self, stream: Any) -> None:
+        """All work is in the order of the program."""
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def stream(stream: Any) -> Any:
+    """A block whose work goes to a stream."""
+    return Stream() if stream is None else stream
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream in use."""
+    return Stream(device)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        return _import_module("wengert.torch.cuda.amp")
+    if name.endswith("Tensor"):
+        globals().update(_import_module("wengert.torch.creation").classes("cuda"))
+        if name in globals():
+            return globals()[name]
+    return _missing_attribute("torch.cuda", name)

@@ -1,0 +1,50 @@
+"""`torch.distributed.fsdp`: a world of one holds everything; of more ranks, `wg.distributed.shard` keeps blocks."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+from wengert.torch import distributed
+from wengert.torch.missing import missing_attribute as _missing_attribute
+from wengert.torch.nn.module import Module
+
+
+class ShardingStrategy(Enum):
+    """What is held in blocks."""
+
+    FULL_SHARD = auto()
+    SHARD_GRAD_OP = auto()
+    NO_SHARD = auto()
+    HYBRID_SHARD = auto()
+
+
+def _require_one_rank(what: str) -> None:
+    if distributed.is_initialized() and distributed.get_world_size() > 1:
+        raise RuntimeError(
+            f"torch.distributed.fsdp.{what} of several ranks is not in wengert.torch: use DistributedDataParallel, or "
+            "wg.distributed.shard(model, mesh['data']) with wg.compile(mesh=mesh)"
+        )
+
+
+def fully_shard(module: Any, **options: Any) -> Any:
+    """The module, which one rank holds whole."""
+    _require_one_rank("fully_shard")
+    return module
+
+
+class FullyShardedDataParallel(Module):
+    """A module that one rank holds whole, under the name that it has in `state_dict()`s."""
+
+    def __init__(self, module: Any, *args: Any, **options: Any) -> None:
+        super().__init__()
+        _require_one_rank("FullyShardedDataParallel")
+        self.module = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes."""
+        return self.module(*args, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    return _missing_attribute("torch.distributed.fsdp", name)

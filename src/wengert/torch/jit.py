@@ -1,0 +1,79 @@
+"""`torch.jit`: scripting and tracing are the identity, since Wengert records what runs; it says so once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from wengert.torch.nn.module import Module
+
+_said: set[str] = set()
+
+
+def _say(what: str) -> None:
+    if what not in _said:
+        _said.add(what)
+        warnings.warn(f"torch.jit.{what} gives the function as it is: Wengert compiles what runs", stacklevel=3)
+
+
+def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function or module as it is."""
+    _say("script")
+    return obj
+
+
+def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """The function or module as it is."""
+    _say("trace")
+    return func
+
+
+def ignore(function: Any = None, **options: Any) -> Any:
+    """The function as it is."""
+    return (lambda given: given) if function is None else function
+
+
+unused = export = script_method = script_if_tracing = ignore
+Final = Any
+
+
+class ScriptModule(Module):
+    """What scripting gives in PyTorch. There is none here: `isinstance` says no of every module."""
+
+
+RecursiveScriptModule = TopLevelTracedModule = ScriptModule
+ScriptFunction = type("ScriptFunction", (), {"__doc__": "What scripting a function gives in PyTorch; there is none."})
+
+
+def is_scripting() -> bool:
+    """Whether a function is being scripted: never."""
+    return False
+
+
+is_tracing = is_scripting
+
+
+def annotate(the_type: Any, value: Any) -> Any:
+    """The value."""
+    return value
+
+
+def save(module: Any, file: Any) -> None:
+    """There are no programs of TorchScript here."""
+    raise RuntimeError("torch.jit.save: there is no TorchScript here; save module.state_dict() with torch.save")
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """There are no programs of TorchScript here."""
+    raise RuntimeError("torch.jit.load: there is no TorchScript here; build the module and load its state_dict")
+
+
+def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function's result, for `wait`."""
+    return function(*args, **kwargs)
+
+
+def wait(value: Any) -> Any:
+    """What `fork` gave."""
+    return value

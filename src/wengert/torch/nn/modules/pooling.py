@@ -1,0 +1,5 @@
+"""`torch.nn.modules.pooling`: where PyTorch has these layers too."""
+
+from wengert.torch.nn.modules import layers_here
+
+globals().update(layers_here())

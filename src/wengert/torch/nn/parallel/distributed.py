@@ -1,0 +1,1 @@
+"""`torch.nn.parallel.distributed`: where PyTorch has `DistributedDataParallel` too."""

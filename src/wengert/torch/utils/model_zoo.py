@@ -1,0 +1,1 @@
+"""`torch.utils.model_zoo`: `load_url`, where it has been since the beginning."""
