@@ -208,3 +208,11 @@ def test_switches_of_the_compiler() -> None:
     torch._dynamo.reset()
     torch.compiler.reset()
     torch.compiler.cudagraph_mark_step_begin()
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "logsumexp", "var", "nansum", "norm", "count_nonzero"])
+def test_axes_in_any_order(name: str) -> None:
+    """An op keeps its axes in order, in whatever order a program names them."""
+    x = torch.arange(24.0).view(2, 3, 4)
+    plain = getattr(x, name)(dim=(-1, -2))
+    assert torch.equal(torch.compile(lambda t: getattr(t, name)(dim=(-1, -2)))(x), plain)

@@ -6,6 +6,8 @@ one that surfaces later (a value that could not be computed) is given the locati
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 from wengert.core.code import Location, asked_from, describe, source_line
 
 
@@ -78,6 +80,24 @@ class RecordingError(WengertError, RuntimeError):
 
 class ComputationError(WengertError, RuntimeError):
     """An op failed when its value was computed; raised whenever that value is looked at."""
+
+
+class LinearAlgebraError(ComputationError, LinAlgError):
+    """A matrix that cannot be factored or inverted; one of NumPy's `LinAlgError` as well."""
+
+
+class IndexValueError(ComputationError, OutOfRangeError):
+    """An index outside its axis, found when the value was computed."""
+
+
+def computation_error(op: str, error: Exception, location: Location) -> ComputationError:
+    """The error of an op that failed with `error`: of the class that its users catch."""
+    kind = ComputationError
+    if isinstance(error, LinAlgError):
+        kind = LinearAlgebraError
+    elif isinstance(error, IndexError):
+        kind = IndexValueError
+    return kind(f"{op} failed: {error}", location)
 
 
 class NaNError(WengertError, FloatingPointError):

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.core.communication import current
 from wengert.core.context import Setting, mode
-from wengert.core.errors import ComputationError, DistributedError, NaNError
+from wengert.core.errors import ComputationError, DistributedError, NaNError, computation_error
 
 if TYPE_CHECKING:
     from wengert.core.graph import Node
@@ -76,7 +76,7 @@ def apply_here(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
     except (NaNError, ComputationError, DistributedError):  # the second from inside a body: of a scan, a branch
         raise
     except Exception as error:
-        raise ComputationError(f"{node.op.name} failed: {error}", node.location) from error
+        raise computation_error(node.op.name, error, node.location) from error
 
 
 # --- debug_nans -----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ class _Numbered(Module):
     _part: type = Module
 
     def _parts(self) -> list[Any]:
-        return [value for name, value in self._seen().items() if isinstance(value, self._part) and name.isdigit()]
+        return [self.__dict__[name] for name in self._names()]
 
     def _place(self, index: Any) -> str:
         count, at = len(self), as_index(index)
@@ -26,7 +26,11 @@ class _Numbered(Module):
         return list(self._names())[at]
 
     def _names(self) -> Iterator[str]:
-        return (name for name, value in self._seen().items() if isinstance(value, self._part) and name.isdigit())
+        return (
+            name
+            for name, value in list(self._seen().items())
+            if name.isdigit() and (isinstance(value, self._part) or name in self._declared)
+        )
 
     def _replace_all(self, parts: Iterable[Any]) -> None:
         kept = list(parts)
@@ -152,11 +156,22 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """Modules in a list, which `parameters` and `state_dict` see; it has no forward of its own."""
+    """Modules in a list, which `parameters` and `state_dict` see; it has no forward of its own.
 
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
+    None is a part that is left out: it keeps its index.
+    """
+
+    def __init__(self, modules: Iterable[Module | None] = ()) -> None:
         super().__init__()
         self.extend(modules)
+
+    def _checked(self, part: Any) -> Any:
+        return None if part is None else super()._checked(part)
+
+    def append(self, part: Any) -> Any:
+        """Add a module, or None, at the end."""
+        self.add_module(str(len(self)), self._checked(part))
+        return self
 
     def __repr__(self) -> str:
         """Equal neighbours are shown once: `(0-11): 12 x Block(...)`."""

@@ -17,9 +17,7 @@ from wengert.torch.registry import torch_function
 def _along(of: Any, name: str, input: Node, dim: Any, dtype: Any) -> Node:
     x = as_asked(input, dtype)
     if x.dtype not in INEXACT:
-        raise NotImplementedError(
-            f'"{name}_lastdim_kernel_impl" not implemented for {dtypes.of(x.dtype).name.capitalize()!r}'
-        )
+        raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for {dtypes.scalar_name(x.dtype)!r}')
     row, axis = row_of(x, dim)
     return reshape(of(row, axis=axis), x.shape)
 

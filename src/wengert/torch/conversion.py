@@ -48,7 +48,7 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     """The name of its type, or the tensor in another one."""
     if dtype is None:
         where = "torch.cuda" if self.node.device != "cpu" else "torch"
-        return f"{where}.{_LEGACY[dtypes.of(self.node.dtype).name]}Tensor"
+        return f"{where}.{dtypes.scalar_name(self.node.dtype)}Tensor"
     if isinstance(dtype, str):
         kind, device = _named_type(dtype)
         return _changed(self, kind, device)
@@ -58,27 +58,8 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
     return _changed(self, getattr(dtype, "dtype", dtype))
 
 
-_LEGACY = {
-    "float32": "Float",
-    "float64": "Double",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "bool": "Bool",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-}
-
-
 def _named_type(name: str) -> tuple[Any, str]:
-    for dtype, legacy in _LEGACY.items():
+    for dtype, legacy in dtypes.SCALAR_NAMES.items():
         if name.rpartition(".")[2] == f"{legacy}Tensor":
             return dtypes.NAMES[dtype], "cuda" if ".cuda." in name else "cpu"
     raise ValueError(f"invalid type: '{name}'")

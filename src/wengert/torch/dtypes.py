@@ -115,6 +115,31 @@ def _rank(of: np.dtype[Any]) -> int:
     return _RANKS[of.kind]
 
 
+SCALAR_NAMES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+}
+"""What PyTorch calls a number of each dtype, in its messages and in `torch.LongTensor`."""
+
+
+def scalar_name(found: np.dtype[Any]) -> str:
+    """What PyTorch calls a number of one of NumPy's dtypes: `Double` for float64."""
+    return SCALAR_NAMES[of(found).name]
+
+
 def of_number(value: complex) -> np.dtype[Any]:
     """The dtype of a Python number."""
     if isinstance(value, bool):

@@ -33,7 +33,7 @@ def _filling(function: Callable[..., Node]) -> Callable[..., Tensor]:
 
 def _as_floats(x: Node, name: str) -> Any:
     if x.dtype.kind not in "fVc":
-        raise NotImplementedError(f'"{name}" not implemented for {dtypes.of(x.dtype).name.capitalize()!r}')
+        raise NotImplementedError(f'"{name}" not implemented for {dtypes.scalar_name(x.dtype)!r}')
     return x.dtype
 
 

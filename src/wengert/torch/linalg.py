@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from wengert.core.dtypes import COMPLEX, INEXACT
+from wengert.core.errors import LinearAlgebraError
 from wengert.core.graph import Node
 from wengert.ops import contract, decompose, matrix_functions, matrix_norms
 from wengert.ops import linalg as la
@@ -23,14 +24,12 @@ from wengert.torch.products import cross_along, one_dtype
 from wengert.torch.registry import torch_function, with_out
 from wengert.torch.tensor import axis_of
 
-
-class LinAlgError(RuntimeError):
-    """A matrix that cannot be factored or inverted."""
+LinAlgError = LinearAlgebraError
 
 
 def _floating(name: str, x: Node) -> Node:
     if x.dtype not in INEXACT:
-        kind = dtypes.of(x.dtype).name.capitalize()
+        kind = dtypes.scalar_name(x.dtype)
         raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {kind}")
     return x
 

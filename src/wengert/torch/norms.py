@@ -37,7 +37,7 @@ def norm(input: Node, p: Any = "fro", dim: Any = None, keepdim: bool = False, dt
     if x.dtype not in INEXACT:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {dtypes.of(x.dtype).name.capitalize()}"
+            f"Got {dtypes.scalar_name(x.dtype)}"
         )
     if p == "nuc":
         return of_matrices(x, "nuc", (-2, -1) if dim is None else dim, keepdim)

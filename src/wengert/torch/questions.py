@@ -81,9 +81,7 @@ def isclose(input: Node, other: Node, rtol: float = 1e-05, atol: float = 1e-08, 
         if tolerance < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {tolerance}")
     if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"{dtypes.of(input.dtype).name.capitalize()} did not match {dtypes.of(other.dtype).name.capitalize()}"
-        )
+        raise RuntimeError(f"{dtypes.scalar_name(input.dtype)} did not match {dtypes.scalar_name(other.dtype)}")
     if input.dtype not in INEXACT and input.dtype is not bool_:
         a, b = cast(input, float64), cast(other, float64)
         return c.less_equal(e.absolute(a - b), atol + e.absolute(b) * rtol)

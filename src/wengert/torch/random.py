@@ -255,7 +255,7 @@ def _drawing(function: Callable[..., Node]) -> Callable[..., Tensor]:
 def _floating(name: str, dtype: Any, otherwise: Any = None) -> Any:
     kind = dtype_or(dtype, otherwise)
     if kind.kind not in "fVc":
-        raise NotImplementedError(f'"{name}" not implemented for {dtypes.of(kind).name.capitalize()!r}')
+        raise NotImplementedError(f'"{name}" not implemented for {dtypes.scalar_name(kind)!r}')
     return kind
 
 

@@ -33,7 +33,7 @@ def to_sum(x: Node, dtype: Any) -> Node:
 def sum(input: Node, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Node:
     """The sum of the elements along some axes, of all without."""
     x = to_sum(input, dtype)
-    return r.SUM(x, axes=axes_of(dim, x), keepdims=bool(keepdim))
+    return r.SUM(x, axes=tuple(sorted(axes_of(dim, x))), keepdims=bool(keepdim))
 
 
 @torch_function(out=True)
@@ -58,7 +58,7 @@ def mean(input: Node, dim: Any = None, keepdim: bool = False, *, dtype: Any = No
     """The mean of the elements along some axes; they are floating-point or complex numbers."""
     x = as_asked(input, dtype)
     if x.dtype not in INEXACT:
-        kind = dtypes.of(x.dtype).name.capitalize()
+        kind = dtypes.scalar_name(x.dtype)
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {kind}"

@@ -85,7 +85,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each of the numbers 0, 1, ... occurs; with weights, their sum for each number."""
     node = input.node
     if node.dtype.kind not in "iub":
-        raise NotImplementedError(f'"bincount_cpu" not implemented for {dtypes.of(node.dtype).name.capitalize()!r}')
+        raise NotImplementedError(f'"bincount_cpu" not implemented for {dtypes.scalar_name(node.dtype)!r}')
     if len(node.shape) != 1 or node.dtype is bool_:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:

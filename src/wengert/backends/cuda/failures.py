@@ -7,7 +7,7 @@ value. Of several failures the largest number stays, which is that of the op tha
 from __future__ import annotations
 
 from wengert.core.code import Location, describe
-from wengert.core.errors import ComputationError
+from wengert.core.errors import ComputationError, LinearAlgebraError
 from wengert.core.graph import Node
 from wengert.kernels.launch import FAILURES
 from wengert.ops.op import PICK
@@ -34,4 +34,5 @@ def failed(noted: int) -> ComputationError:
     """The error of what kernels noted."""
     way = noted % _WAYS
     words, location = _ops[noted - way]
-    return ComputationError(words + FAILURES[way], location)
+    kind = LinearAlgebraError if way else ComputationError
+    return kind(words + FAILURES[way], location)

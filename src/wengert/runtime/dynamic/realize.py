@@ -31,6 +31,7 @@ from wengert.core.errors import (
     DistributedError,
     NaNError,
     OutOfMemoryError,
+    computation_error,
 )
 from wengert.core.evaluation import watch
 from wengert.core.forking import new_rlock
@@ -87,7 +88,7 @@ def raise_failure(failure: Failure) -> None:
         raise error.with_traceback(None)
     if isinstance(error, _OURS):
         raise type(error)(error.message, error.location)
-    raise ComputationError(f"{failure.op} failed: {error}", failure.location) from error
+    raise computation_error(failure.op, error, failure.location) from error
 
 
 def places(node: Node) -> Any | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wengert.core.evaluation import debug_nans as _debug_nans
+from wengert.tensor import engine
 from wengert.torch.autograd import functional
 from wengert.torch.autograd.backward import backward, grad
 from wengert.torch.autograd.function import Function, FunctionCtx
@@ -40,7 +41,12 @@ class detect_anomaly:
             self._block.__enter__()
 
     def __exit__(self, *exception: Any) -> None:
-        if self._block is not None:
+        if self._block is None:
+            return
+        try:
+            if exception[:1] == (None,):
+                engine.flush()  # what was recorded inside is computed inside
+        finally:
             self._block.__exit__(*exception)
 
 

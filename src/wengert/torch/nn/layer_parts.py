@@ -7,9 +7,27 @@ import inspect
 from typing import Any
 
 import wengert as wg
+from wengert.torch.nn.accepted import require_one_dtype
 from wengert.torch.nn.functional.attention import check_causal
 from wengert.torch.nn.module import adopted, layer_of, part_of, parts, property_of, set_up
 from wengert.torch.tensor import write
+
+# --- forward ----------------------------------------------------------------------------------------------------------
+
+
+def _of_one_dtype(layer: str) -> None:
+    """Have a layer refuse an input of another dtype than its weight's."""
+    base = getattr(wg.nn, layer).forward
+
+    @part_of(layer, called="forward")
+    @functools.wraps(base)
+    def forward(self: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+        require_one_dtype(layer, input, self.__dict__.get("weight"))  # a parametrized one is computed when it is read
+        return base(self, input, *args, **kwargs)
+
+
+for _layer in ("Linear", *(f"Conv{how}{n}d" for how in ("", "Transpose") for n in (1, 2, 3))):
+    _of_one_dtype(_layer)
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 

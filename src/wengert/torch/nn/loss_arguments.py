@@ -8,6 +8,7 @@ from typing import Any
 
 import wengert as wg
 from wengert.nn.loss import _Between, _Loss
+from wengert.torch.nn.accepted import require_classes
 from wengert.torch.nn.functional import loss
 from wengert.torch.nn.functional.loss import reduction_of
 from wengert.torch.nn.module import parts, set_up
@@ -82,10 +83,22 @@ def _forward(name: str, setting: str | None = None) -> Callable[..., Any]:
     return forward
 
 
+def _of_classes(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, refusing targets that PyTorch refuses."""
+
+    def call(self: Any, input: Any, target: Any) -> Any:
+        require_classes(target)
+        return forward(self, input, target)
+
+    return call
+
+
 for _name, _order in _ORDERS.items():
     _kind = _Loss if _name == "_Loss" else getattr(wg.nn, _name)
     parts.setdefault(_name, {}).update(__init__=_constructor(_kind, _order), extra_repr=_no_text)
 parts.setdefault("_Between", {}).update(__init__=_constructor(_Between, _ORDERS["L1Loss"]), extra_repr=_no_text)
 parts["MSELoss"]["forward"], parts["L1Loss"]["forward"] = _forward("mse_loss"), _forward("l1_loss")
+parts["CrossEntropyLoss"]["forward"] = _of_classes(wg.nn.CrossEntropyLoss.forward)
+parts["NLLLoss"]["forward"] = _of_classes(wg.nn.NLLLoss.forward)
 parts["SmoothL1Loss"]["forward"] = _forward("smooth_l1_loss", "beta")
 parts["HuberLoss"]["forward"] = _forward("huber_loss", "delta")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import wengert as wg
+from wengert.torch.nn.accepted import require_floats
 from wengert.torch.tensor import Tensor, axis_of, of, write
 
 
@@ -104,6 +105,7 @@ def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype:
 
 def _softmax(function: Any, input: Any, dim: int | None, dtype: Any) -> Any:
     x = _cast(input, dtype)
+    require_floats(function.__name__, x)
     if x.ndim:
         return function(x, _softmax_axis(x.ndim) if dim is None else dim)
     return function(x.reshape((1,)), axis_of(0 if dim is None else dim, 0)).reshape(())

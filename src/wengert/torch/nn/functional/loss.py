@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
+from wengert.torch.nn.accepted import require_classes
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -100,6 +101,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     """The cross-entropy of scores and classes, or probabilities of classes."""
+    require_classes(target)
     how = reduction_of(size_average, reduce, reduction)
     return wg.cross_entropy(
         input, target, weight=weight, ignore_index=ignore_index, reduction=how, label_smoothing=label_smoothing
@@ -116,6 +118,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative of the log-probabilities of classes."""
+    require_classes(target)
     how = reduction_of(size_average, reduce, reduction)
     return wg.nll_loss(input, target, weight=weight, ignore_index=ignore_index, reduction=how)
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import wengert as wg
+from wengert.torch.nn.accepted import require_one_dtype
 
+WEIGHTED = {"linear", *(f"conv{how}{n}d" for how in ("", "_transpose") for n in (1, 2, 3))}
 _NAMES = (  # noqa: SIM905
     "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
     "adaptive_max_pool3d affine_grid avg_pool1d avg_pool2d avg_pool3d batch_norm channel_shuffle conv1d "
@@ -40,8 +42,21 @@ def renamed(function: Callable[..., Any], names: dict[str, str] = _ARGUMENTS) ->
     return call
 
 
+def of_one_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of an input and a weight that refuses two dtypes."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(x: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+        require_one_dtype(name, x, weight)
+        return function(x, weight, *args, **kwargs)
+
+    return call
+
+
 for _name in _NAMES:
-    globals()[_name] = renamed(getattr(wg, _name))
+    _function = getattr(wg, _name)
+    globals()[_name] = renamed(of_one_dtype(_function) if _name in WEIGHTED else _function)
 
 bilinear = renamed(wg.bilinear, {"x1": "input1", "x2": "input2"})
 pairwise_distance = renamed(wg.pairwise_distance)

@@ -13,6 +13,7 @@ from wengert.torch.vision.transforms.functional import InterpolationMode
 from wengert.torch.vision.transforms.random import (
     ColorJitter,
     GaussianBlur,
+    RandomAffine,
     RandomApply,
     RandomChoice,
     RandomCrop,

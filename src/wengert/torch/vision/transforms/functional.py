@@ -11,6 +11,8 @@ import numpy as np
 import wengert as wg
 from wengert.torch.tensor import Tensor, of
 from wengert.torch.vision.images import as_image, as_tensor, is_image, pillow
+from wengert.torch.vision.transforms import geometry
+from wengert.torch.vision.transforms.geometry import rotated
 
 
 class InterpolationMode(Enum):
@@ -211,8 +213,24 @@ def rotate(
     """The image turned counter-clockwise, by degrees."""
     if is_image(img):
         return img.rotate(angle, _pillow_mode(interpolation), expand, center, fillcolor=fill)
-    turned = [rotate(as_image(plane), angle, interpolation, expand, center, fill) for plane in img[:, None]]
-    return of(wg.concat([as_tensor(plane) for plane in turned], axis=0), img.node.dtype)
+    return rotated(img, angle, InterpolationMode(interpolation).value, expand, center, fill)
+
+
+def affine(
+    img: Any,
+    angle: float,
+    translate: Any,
+    scale: float,
+    shear: Any,
+    interpolation: Any = InterpolationMode.NEAREST,
+    fill: Any = None,
+    center: Any = None,
+) -> Any:
+    """The image turned clockwise by degrees, translated by points, scaled, and sheared by degrees."""
+    if scale <= 0.0:
+        raise ValueError("Argument scale should be positive")
+    mode = _pillow_mode(interpolation) if is_image(img) else InterpolationMode(interpolation).value
+    return geometry.affine(img, angle, translate, scale, shear, mode, fill, center)
 
 
 def _enhanced(img: Any, other: Any, factor: float) -> Any:
@@ -250,13 +268,39 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
     """The image with its hue moved by a share of the circle."""
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
-    image = img if is_image(img) else as_image(img)
-    if image.mode in ("L", "1", "I", "F"):
+    if not is_image(img):
+        return img if img.node.shape[-3] == 1 else _hue_moved(img, hue_factor)
+    if img.mode in ("L", "1", "I", "F"):
         return img
-    hue, saturation, value = image.convert("HSV").split()
+    hue, saturation, value = img.convert("HSV").split()
     moved = (np.asarray(hue).astype(np.int16) + int(hue_factor * 255)).astype(np.uint8)
-    made = pillow().merge("HSV", (pillow().fromarray(moved), saturation, value)).convert(image.mode)
-    return made if is_image(img) else of(to_tensor(made), img.node.dtype)
+    return pillow().merge("HSV", (pillow().fromarray(moved), saturation, value)).convert(img.mode)
+
+
+def _hue_moved(img: Any, share: float) -> Tensor:
+    """Tensors (..., 3, H, W) by way of hue, saturation and value, as fractions."""
+    dtype = img.node.dtype
+    image = convert_image_dtype(img) if dtype.kind in "iu" else img
+    red, green, blue = (image[..., c, :, :] for c in range(3))
+    top, low = wg.max(image, axis=-3), wg.min(image, axis=-3)
+    spread = top - low
+    divisor = wg.where(spread == 0, 1.0, spread)
+    from_red, from_green, from_blue = ((top - each) / divisor for each in (red, green, blue))
+    sector = wg.where(
+        top == red,
+        from_blue - from_green,
+        wg.where(top == green, 2.0 + from_red - from_blue, 4.0 + from_green - from_red),
+    )
+    hue = (sector / 6.0 + 1.0 + share) % 1.0
+    saturation = spread / wg.where(spread == 0, 1.0, top)
+    made = wg.stack([_channel(hue, saturation, top, first) for first in (5.0, 3.0, 1.0)], axis=-3)
+    return convert_image_dtype(of(made), dtype) if dtype.kind in "iu" else of(made, dtype)
+
+
+def _channel(hue: Any, saturation: Any, value: Any, first: float) -> Any:
+    """A colour's channel: `first` is 5 for red, 3 for green, 1 for blue, where the wheel of hues has 6 sectors."""
+    k = (hue * 6.0 + first) % 6.0
+    return value * (1.0 - saturation * wg.clip(wg.minimum(k, 4.0 - k), 0.0, 1.0))
 
 
 def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False) -> Any:

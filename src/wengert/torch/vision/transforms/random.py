@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import wengert as wg
+from wengert.torch.random import randint, randn, randperm
 from wengert.torch.tensor import of
 from wengert.torch.vision.transforms import functional as F
 from wengert.torch.vision.transforms.base import Compose, _pair, _Plain, _Transform
@@ -15,12 +16,12 @@ from wengert.torch.vision.transforms.functional import InterpolationMode
 
 
 def _uniform(low: float = 0.0, high: float = 1.0) -> float:
-    return low + (high - low) * float(wg.random.uniform(()).item())
+    return float(of(wg.zeros(1)).uniform_(low, high).item())
 
 
 def _integer(low: int, high: int) -> int:
     """A number from `low` up to, not including, `high`."""
-    return int(wg.random.randint(low, high).item())
+    return int(randint(low, high, (1,)).item())
 
 
 class RandomCrop(_Transform):
@@ -134,12 +135,56 @@ class RandomRotation(_Transform):
         fill: Any = 0,
     ) -> None:
         super().__init__()
-        self.degrees = (-degrees, degrees) if isinstance(degrees, numbers.Number) else tuple(degrees)  # type: ignore
+        self.degrees = _both_ways(degrees)
         self.interpolation, self.expand, self.center, self.fill = interpolation, expand, center, fill
 
     def forward(self, img: Any) -> Any:
         """The turned image."""
         return F.rotate(img, _uniform(*self.degrees), self.interpolation, self.expand, self.center, self.fill)
+
+
+class RandomAffine(_Transform):
+    """The image turned, moved, scaled and sheared at random, its middle kept."""
+
+    _shown = ("degrees", "translate", "scale", "shear")
+
+    def __init__(
+        self,
+        degrees: Any,
+        translate: Any = None,
+        scale: Any = None,
+        shear: Any = None,
+        interpolation: Any = InterpolationMode.NEAREST,
+        fill: Any = 0,
+        center: Any = None,
+    ) -> None:
+        super().__init__()
+        self.degrees = _both_ways(degrees)
+        self.translate, self.scale, self.shear = translate, scale, None if shear is None else _both_ways(shear)
+        self.interpolation, self.fill, self.center = interpolation, fill, center
+
+    def forward(self, img: Any) -> Any:
+        """The mapped image."""
+        size = F.get_image_size(img)
+        angle, moved, scale, shear = self.get_params(self.degrees, self.translate, self.scale, self.shear, size)
+        return F.affine(img, angle, moved, scale, shear, self.interpolation, self.fill, self.center)
+
+    @staticmethod
+    def get_params(degrees: Any, translate: Any, scale_ranges: Any, shears: Any, img_size: Any) -> tuple[Any, ...]:
+        """An angle, a translation, a scale and two shears."""
+        angle, moved, scale, shear = _uniform(*degrees), (0, 0), 1.0, [0.0, 0.0]
+        if translate is not None:
+            moved = tuple(round(_uniform(-t * n, t * n)) for t, n in zip(translate, img_size))  # type: ignore[assignment]
+        if scale_ranges is not None:
+            scale = _uniform(*scale_ranges)
+        if shears is not None:
+            shear = [_uniform(*shears[i : i + 2]) if len(shears) > i else 0.0 for i in (0, 2)]
+        return angle, moved, scale, shear
+
+
+def _both_ways(degrees: Any) -> tuple[float, ...]:
+    """A range of angles: from -x to x for a number."""
+    return (-degrees, degrees) if isinstance(degrees, numbers.Number) else tuple(degrees)  # type: ignore
 
 
 class RandomGrayscale(_Transform):
@@ -179,17 +224,18 @@ class ColorJitter(_Transform):
 
     def forward(self, img: Any) -> Any:
         """The changed image."""
-        changes = [
-            (F.adjust_brightness, self.brightness),
-            (F.adjust_contrast, self.contrast),
-            (F.adjust_saturation, self.saturation),
-            (F.adjust_hue, self.hue),
-        ]
-        for i in wg.random.permutation(4).tolist():
-            change, bounds = changes[i]
-            if bounds is not None:
-                img = change(img, _uniform(*bounds))
+        order, *factors = self.get_params(self.brightness, self.contrast, self.saturation, self.hue)
+        changes = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
+        for i in order.tolist():
+            if factors[i] is not None:
+                img = changes[i](img, factors[i])
         return img
+
+    @staticmethod
+    def get_params(brightness: Any, contrast: Any, saturation: Any, hue: Any) -> tuple[Any, ...]:
+        """The order of the four changes, and a factor for each or None."""
+        ranges = (brightness, contrast, saturation, hue)
+        return (randperm(4), *(None if each is None else _uniform(*each) for each in ranges))
 
 
 class RandomErasing(_Transform):
@@ -218,7 +264,7 @@ class RandomErasing(_Transform):
             if h < height and w < width:
                 value = self.value
                 if value == "random":
-                    value = of(wg.random.normal((channels, h, w)))
+                    value = randn(channels, h, w)
                 top, left = _integer(0, height - h + 1), _integer(0, width - w + 1)
                 return F.erase(img, top, left, h, w, value, self.inplace)
         return img
