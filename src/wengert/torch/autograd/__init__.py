@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wengert.core.evaluation import debug_nans as _debug_nans
+from wengert.core.graph import recording
 from wengert.tensor import engine
 from wengert.torch.autograd import functional
 from wengert.torch.autograd.backward import backward, grad
@@ -45,7 +46,9 @@ class detect_anomaly:
             return
         try:
             if exception[:1] == (None,):
-                engine.flush()  # what was recorded inside is computed inside
+                for tensor in [slot() for slot in recording.pending]:  # what was recorded inside is computed inside
+                    if tensor is not None:
+                        engine.value(tensor.node)
         finally:
             self._block.__exit__(*exception)
 
