@@ -131,12 +131,6 @@ def test_questions_about_values_are_answered_by_numpy():
     np.testing.assert_allclose(t, A)
 
 
-@pytest.mark.parametrize("call", [lambda t: np.pad(t, (1, 1))])
-def test_names_with_another_meaning_here_are_refused(call):
-    with pytest.raises(DTypeError, match=r"np.pad of a tensor: wg.pad takes"):
-        call(wg.tensor(A))
-
-
 def test_arrays_first_and_tensors_second_in_operators():
     t = wg.tensor(B)
     for result, expected in [

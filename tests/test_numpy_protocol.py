@@ -27,6 +27,23 @@ CALLS: list[Callable[[Any], Any]] = [
     lambda f: np.column_stack([f(v), f(v)]),
     lambda f: np.dstack([f(A), f(A)]),
     lambda f: np.diag(f(v)),
+    lambda f: np.vstack(f(A)),
+    lambda f: np.column_stack(f(A)),
+    lambda f: np.concatenate(f(T)),
+    lambda f: np.vstack([f(A), f(A)], dtype=np.float32),
+    lambda f: np.rollaxis(f(T), 2),
+    lambda f: np.rollaxis(f(T), 0, -1),
+    lambda f: np.moveaxis(f(T), source=0, destination=-1),
+    lambda f: np.repeat(f(A), repeats=2, axis=1),
+    lambda f: np.tile(f(A), reps=(2, 1)),
+    lambda f: np.cross(f(q), f(P), axisa=0, axisc=0),
+    lambda f: np.pad(f(A), 1),
+    lambda f: np.pad(f(A), ((1, 2), (0, 1)), constant_values=((1, 2), (3, 4))),
+    lambda f: np.pad(f(T), ((0, 0), (1, 2), (2, 0)), mode="symmetric"),
+    lambda f: np.pad(f(A), 2, mode="reflect"),
+    lambda f: np.pad(f(A), (0, 2), mode="wrap"),
+    lambda f: np.einsum(f(A), [0, 1], f(B), [1, 2], [0, 2]),
+    lambda f: np.einsum(f(T), [Ellipsis, 0, 1], f(U), [Ellipsis, 1, 0]),
     lambda f: np.ravel(f(A)),
     lambda f: np.append(f(A), f(v)),
     lambda f: np.append(f(A), f(A), axis=1),
@@ -184,3 +201,14 @@ def test_they_have_derivatives(call: Callable[[Any], Any]) -> None:
 def test_what_is_refused(call: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(wg.errors.WengertError, match=message):
         call(wg.tensor(A))
+
+
+def test_joined_by_indexing() -> None:
+    """`wg.r_` and `wg.c_` are NumPy's, which cannot pass tensors on."""
+    x, y = wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0])
+    assert wg.r_[x, 0.0, 1:3, y].tolist() == np.r_[[1.0, 2.0], 0.0, 1:3, [3.0, 4.0]].tolist()
+    assert wg.c_[x, y].tolist() == np.c_[[1.0, 2.0], [3.0, 4.0]].tolist()
+    assert wg.c_[wg.ones((2, 1)), wg.ones((2, 2))].shape == (2, 3)
+    assert wg.grad(lambda x: wg.sum(wg.r_[x, x, 1.0] ** 2))(x).tolist() == [4.0, 8.0]
+    with pytest.raises(wg.errors.ArgumentError, match="concat"):
+        wg.r_["0,2", x]

@@ -28,6 +28,7 @@ from wengert.api.creation import asarray, tensor
 from wengert.api.files import load, save
 from wengert.api.functions import *  # noqa: F403
 from wengert.api.functions import __all__ as _functions
+from wengert.api.index_tricks import c_, r_
 from wengert.api.interop import from_dlpack
 from wengert.api.random import manual_seed
 from wengert.api.spelling_hints import module_attribute as _module_attribute
@@ -81,6 +82,8 @@ __all__ = [
     "Tensor",
     "autocast",
     "autodiff",
+    "c_",
+    "r_",
     "bfloat16",
     "bool",
     "check_grads",

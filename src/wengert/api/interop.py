@@ -6,7 +6,10 @@ says how to get at the array.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -49,12 +52,6 @@ NUMPY_NAMES = {
     "true_divide": "divide",
 }
 
-
-# What has another meaning under the same name here, and what to write instead.
-OTHER_MEANINGS = {
-    "pad": "wg.pad takes the padding in PyTorch's order, from the last axis on",
-}
-
 _PAGE_LOCKED = 3  # DLPack's number for memory of the host that a GPU reads: NumPy reads it, too
 
 # Questions about values, whose answers are no tensors: NumPy answers them.
@@ -62,8 +59,6 @@ QUESTIONS = {"allclose", "array_equal", "iscomplexobj", "isrealobj", "ndim", "re
 
 
 def _function(name: str) -> Any:
-    if name in OTHER_MEANINGS:
-        raise DTypeError(f"np.{name} of a tensor: {OTHER_MEANINGS[name]}")
     return MEANINGS.get(name) or getattr(functions, NUMPY_NAMES.get(name, name), None)
 
 
@@ -93,7 +88,29 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
         function = _function(func.__name__)
     if function is None:
         raise _missing(f"{module}.{func.__name__}".strip("."))
+    args, kwargs = _by_place(func, args, kwargs)
     return function(*args, **kwargs)
+
+
+def _by_place(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Arguments that NumPy takes by name or by place, by place as far as there is no gap: our names are others."""
+    parameters = _parameters(func)
+    given = list(args)
+    named = dict(kwargs)
+    while len(given) < len(parameters) and parameters[len(given)] in named:
+        given.append(named.pop(parameters[len(given)]))
+    return given, named
+
+
+@functools.cache
+def _parameters(func: Any) -> tuple[str, ...]:
+    """The names of the leading arguments of a function of NumPy's that have no default."""
+    try:
+        found = inspect.signature(func).parameters.values()
+    except ValueError:  # NumPy's functions in C do not tell
+        return ()
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    return tuple(p.name for p in takewhile(lambda p: p.kind in kinds and p.default is p.empty, found))
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,6 +127,63 @@ def _listed(indices_or_sections: Any) -> Any:
     return int(indices_or_sections) if hasattr(indices_or_sections, "__index__") else [*map(int, indices_or_sections)]
 
 
+def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
+    """An axis moved back until it lies before `start`."""
+    axis, start = axis % x.ndim, start % x.ndim if start < 0 else start
+    return functions.moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = (functions.moveaxis(creation.asarray(x), where, -1) for x, where in ((a, axisa), (b, axisb)))
+    return functions.moveaxis(functions.cross(*functions.broadcast_arrays(a, b), axis=-1), -1, axisc)
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0, **options: Any) -> Tensor:
+    """Any of NumPy's modes that repeats elements, or constants."""
+    x = creation.asarray(x)
+    widths = np.broadcast_to(pad_width, (x.ndim, 2))
+    constants = np.broadcast_to(constant_values, (x.ndim, 2))
+    for axis in np.flatnonzero(widths.any(axis=1)).tolist():
+        if mode == "constant":
+            x = _between_constants(x, axis, widths[axis], constants[axis])
+        else:
+            places = np.pad(np.arange(x.shape[axis]), tuple(widths[axis].tolist()), mode, **options)  # type: ignore[call-overload]
+            x = functions.take(x, creation.asarray(places), axis=axis)
+    return x
+
+
+def _between_constants(x: Tensor, axis: int, widths: Any, constants: Any) -> Tensor:
+    sizes = [(*x.shape[:axis], int(width), *x.shape[axis + 1 :]) for width in widths]
+    before, after = (
+        functions.full(size, value.item(), dtype=x.dtype, device=x.device) for size, value in zip(sizes, constants)
+    )
+    return functions.concat([before, x, after], axis=axis)
+
+
+def _of_parts(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of several values, which takes the rows of one as well, and NumPy's `dtype`."""
+
+    def joined(parts: Any, *args: Any, dtype: Any = None, casting: str = "same_kind", **options: Any) -> Tensor:
+        made = function([creation.asarray(part) for part in parts], *args, **options)
+        return made if dtype is None else made.to(dtype)
+
+    return joined
+
+
+def einsum(*operands: Any, **options: Any) -> Tensor:
+    """With subscripts as text, or NumPy's other form: each operand followed by the numbers of its axes."""
+    if isinstance(operands[0], str):
+        return functions.einsum(*operands)
+    arrays, lists = operands[0::2], operands[1::2]
+    if len(operands) % 2:
+        arrays = arrays[:-1]
+    texts = ["".join("..." if i is Ellipsis else _LETTERS[i] for i in axes) for axes in lists]
+    result = "->" + "".join("..." if i is Ellipsis else _LETTERS[i] for i in operands[-1]) if len(operands) % 2 else ""
+    return functions.einsum(",".join(texts) + result, *arrays)
+
+
 # --- statistics and choices -----------------------------------------------------------------------------------------
 
 
@@ -217,6 +275,8 @@ def copy(x: Any) -> Tensor:
     return Tensor(as_node(x)).clone()
 
 
+_LETTERS = string.ascii_letters
+
 MEANINGS: dict[str, Callable[..., Any]] = {
     "transpose": transpose,
     "norm": norm,
@@ -231,6 +291,16 @@ MEANINGS: dict[str, Callable[..., Any]] = {
     "ravel": ravel,
     "reshape": reshape,
     "append": append,
+    "rollaxis": rollaxis,
+    "cross": cross,
+    "pad": pad,
+    "einsum": einsum,
+    "concatenate": _of_parts(functions.concat),
+    "stack": _of_parts(functions.stack),
+    "vstack": _of_parts(functions.vstack),
+    "hstack": _of_parts(functions.hstack),
+    "dstack": _of_parts(functions.dstack),
+    "column_stack": _of_parts(functions.column_stack),
     "flipud": flipud,
     "fliplr": fliplr,
     "array_split": array_split,

@@ -1,0 +1,1 @@
+"""HIPS/autograd's own tests, run on Wengert through NumPy's protocols; see `__main__`."""
