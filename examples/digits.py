@@ -1,4 +1,4 @@
-"""Train a small network to read handwritten digits: tensors, a loss, `backward`, and updates by hand.
+"""Train a small network to recognise handwritten digits: tensors, a loss, `backward`, and updates by hand.
 
     python examples/digits.py
 
@@ -34,14 +34,14 @@ def network(parameters, images):
 
 
 def accuracy(parameters, images, labels):
-    """The share of the images that get their own digit the highest score."""
+    """The fraction of images whose own digit gets the highest score."""
     with wg.no_grad():
         predictions = network(parameters, images).argmax(axis=1)
     return (predictions == labels).to(wg.float32).mean().item()
 
 
 def show(line, last=False):
-    """One line of progress: rewritten in place in a terminal, a line of its own elsewhere."""
+    """One line of progress: rewritten in place in a terminal, a new line elsewhere."""
     if sys.stdout.isatty():
         print(f"\r\033[K{line}", end="\n" if last else "", flush=True)
     else:
@@ -76,7 +76,7 @@ def main():
         show(f"epoch {epoch:2}/{EPOCHS}   loss {total / count:.4f}   {seconds:4.1f} s", last=epoch == EPOCHS)
 
     correct = accuracy(parameters, test_images, test_labels)
-    print(f"test accuracy {correct:.1%} on {len(test_images)} images it has not seen")
+    print(f"test accuracy {correct:.1%} on {len(test_images)} unseen images")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A small GPT trained by as many ranks as there are: the step of one process, with two lines more.
+"""A small GPT trained on any number of ranks: the step for one process, and two more lines.
 
-    python examples/distributed.py                          # alone: a world of one rank
+    python examples/distributed.py                          # a world of one rank
     wengert launch -n 2 examples/distributed.py             # two ranks, each with half of every batch
-    wengert launch -n 2 examples/distributed.py --shard 3   # which hold half of the model each, too (ZeRO-3)
+    wengert launch -n 2 examples/distributed.py --shard 3   # each also holds half of the model (ZeRO-3)
 
-With `--parts 4` one, two and four ranks print the same digest of the model: its bytes do not depend on their number.
+With `--parts 4`, one, two and four ranks print the same digest of the model: its bytes do not depend on their number.
 """
 
 import argparse
@@ -19,7 +19,7 @@ LENGTH = 32
 
 
 def counting(lines):
-    """Lines that count on: `seven eight nine ten`."""
+    """Lines that continue counting: `seven eight nine ten`."""
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     draw = random.Random(0)
     for _ in range(lines):
@@ -29,7 +29,7 @@ def counting(lines):
 
 def digest(model):
     """The bytes of a model as a short number."""
-    whole = [tensor.numpy().tobytes() for tensor in model.state_dict().values()]  # which all ranks gather together
+    whole = [tensor.numpy().tobytes() for tensor in model.state_dict().values()]  # all ranks gather together
     return hashlib.sha256(b"".join(whole)).hexdigest()[:12]
 
 
@@ -41,10 +41,10 @@ def main():
     options = parser.parse_args()
     wg.config.parts = options.parts
 
-    world = wg.distributed.start()  # what mpiexec, srun or `wengert launch` say; alone: a world of one
+    world = wg.distributed.start()  # as set by mpiexec, srun or `wengert launch`; without one, a world of one rank
     mesh = world.mesh(data=-1)  # all ranks along one axis
 
-    wg.manual_seed(0)  # drawn from the same seed on every rank: equal, nothing is sent
+    wg.manual_seed(0)  # the same seed on every rank, so nothing is sent
     text = "".join(counting(500))
     letters = sorted(set(text))
     tokens = np.array([letters.index(letter) for letter in text])
@@ -56,7 +56,7 @@ def main():
     if options.shard in (1, 2):
         wg.distributed.shard(optimizer.state, mesh["data"])
     windows = wg.data.Windows(tokens, LENGTH)
-    loader = wg.data.DataLoader(windows, batch_size=16, shuffle=True, drop_last=True, mesh=mesh)  # the batch of all
+    loader = wg.data.DataLoader(windows, batch_size=16, shuffle=True, drop_last=True, mesh=mesh)  # the global batch
 
     @wg.compile(mesh=mesh)
     def train(x, y):  # written for the whole batch

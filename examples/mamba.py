@@ -4,7 +4,7 @@
 
 Each sequence has random letters; one of them is marked, and at the end the model has to name it. A linear recurrence
 with constant coefficients forgets everything at one rate; here each step decides by its own input how much it writes
-and how much it forgets. `--tree` computes the same recurrence by `associative_scan`, in a depth of log(length).
+and how much it forgets. `--tree` computes the same recurrence by `associative_scan`, in log(length) rounds.
 """
 
 import argparse
@@ -18,7 +18,7 @@ LETTERS, WIDTH, STATE, KERNEL, BATCH = 8, 32, 8, 4, 32
 
 
 def by_steps(decay_rate, delta, b, c, x):
-    """y of `h = exp(delta * A) * h + delta * B * x; y = C h`, step by step; all have the steps as their first axis."""
+    """y of `h = exp(delta * A) * h + delta * B * x; y = C h`, step by step; the first axis of all operands is steps."""
 
     def step(h, now):
         delta, b, c, x = now
@@ -31,7 +31,7 @@ def by_steps(decay_rate, delta, b, c, x):
 
 
 def by_tree(decay_rate, delta, b, c, x):
-    """The same, from pairs of steps to pairs of pairs."""
+    """The same by a tree: pairs of steps, then pairs of pairs."""
 
     def combine(left, right):
         return left[0] * right[0], right[0] * left[1] + right[1]
@@ -43,7 +43,7 @@ def by_tree(decay_rate, delta, b, c, x):
 
 
 class Block(nn.Module):
-    """A selective state space between two projections, beside a gate; (steps, batch, width) to the same."""
+    """A selective state space between two projections, with a gate; maps (steps, batch, width) to the same shape."""
 
     def __init__(self, recurrence):
         super().__init__()
@@ -57,10 +57,10 @@ class Block(nn.Module):
         self.outer = nn.Linear(WIDTH, WIDTH, bias=False)
 
     def forward(self, x):
-        """The value with what the block adds to it."""
+        """The input plus the output of the block."""
         steps = x.shape[0]
         inner, gate = wg.chunk(self.inner(self.norm(x)), 2, axis=-1)
-        inner = self.conv(wg.permute_dims(inner, (1, 2, 0)))[:, :, :steps]  # each step sees those before it
+        inner = self.conv(wg.permute_dims(inner, (1, 2, 0)))[:, :, :steps]  # each step sees only earlier ones
         inner = wg.silu(wg.permute_dims(inner, (2, 0, 1)))
         selected = self.selected(inner)
         delta = wg.softplus(selected[..., :WIDTH] - 2.0)
@@ -70,7 +70,7 @@ class Block(nn.Module):
 
 
 def made(recurrence):
-    """Two blocks between an embedding of letters, with and without a mark, and the letter to name."""
+    """Two blocks between an embedding of marked and unmarked letters and the scores of the letter to name."""
     return nn.Sequential(
         nn.Embedding(2 * LETTERS, WIDTH),
         Block(recurrence),
@@ -81,7 +81,7 @@ def made(recurrence):
 
 
 def batch_of(length):
-    """Letters, (steps, batch), of which one a sequence is marked; and the marked ones."""
+    """Letters, (steps, batch), with one marked per sequence; and the marked letters."""
     letters = wg.random.randint(0, LETTERS, (length, BATCH))
     marked = wg.arange(length)[:, None] == wg.random.randint(0, length, (BATCH,))
     return letters + LETTERS * marked.to(letters.dtype), (letters * marked.to(letters.dtype)).sum(axis=0)
@@ -117,7 +117,7 @@ def main():
         if step == 1 or step % 50 == 0 or step == options.steps:
             print(f"step {step:4}/{options.steps}   loss {loss.item():.4f}   right {sum(recent) / len(recent):.0%}")
     milliseconds = 1000 * (time.perf_counter() - start) / options.steps
-    print(f"{milliseconds:.2f} ms a step; chance is {1 / LETTERS:.1%}, a loss of {math.log(LETTERS):.3f}")
+    print(f"{milliseconds:.2f} ms per step; chance is {1 / LETTERS:.1%}, a loss of {math.log(LETTERS):.3f}")
 
 
 if __name__ == "__main__":

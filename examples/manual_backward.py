@@ -1,9 +1,9 @@
-"""Backpropagation written out by hand beside the same by automatic differentiation, for an MLP that reads digits.
+"""Backpropagation written by hand and by automatic differentiation, for an MLP that recognises digits.
 
     python examples/manual_backward.py [--steps 100]
 
-Both networks start with the same weights and take the same steps. In each the two sets of gradients are compared: they
-differ by rounding only.
+Both networks start with the same weights and take the same steps. At each step the two sets of gradients are compared:
+they differ only by rounding.
 """
 
 import argparse
@@ -29,10 +29,10 @@ def initial_parameters():
 
 
 def by_hand(parameters, x, labels):
-    """The loss, and its gradient by each parameter from the chain rule, layer by layer backwards."""
+    """The loss, and its gradient with respect to each parameter by the chain rule, from the last layer to the first."""
     w1, b1, w2, b2, w3, b3 = parameters
 
-    # Forward: what the backward pass needs is kept.
+    # Forward: keep what the backward pass needs.
     a1 = x @ w1 + b1
     h1 = wg.maximum(a1, 0)
     a2 = h1 @ w2 + b2
@@ -43,7 +43,7 @@ def by_hand(parameters, x, labels):
     right = wg.one_hot(labels, SIZES[-1]).to(x.dtype)
     loss = -(log_probabilities * right).sum() / len(x)
 
-    # Backward: softmax and cross-entropy together have the gradient "probability minus truth".
+    # Backward: softmax followed by cross-entropy has the gradient "probability minus truth".
     g_scores = (wg.exp(log_probabilities) - right) / len(x)
     g_w3, g_b3 = h2.T @ g_scores, g_scores.sum(axis=0)
     g_a2 = (g_scores @ w3.T) * (a2 > 0).to(x.dtype)
@@ -54,7 +54,7 @@ def by_hand(parameters, x, labels):
 
 
 def by_autodiff(parameters, x, labels):
-    """The same loss; `backward` finds the gradients."""
+    """The same loss; `backward` computes the gradients."""
     w1, b1, w2, b2, w3, b3 = parameters
     h1 = wg.relu(x @ w1 + b1)
     h2 = wg.relu(h1 @ w2 + b2)
@@ -67,7 +67,7 @@ def by_autodiff(parameters, x, labels):
 
 
 def step(method, parameters, x, labels):
-    """A step of gradient descent: the loss, the gradients as arrays, and the seconds it took."""
+    """A step of gradient descent; returns the loss, the gradients as arrays, and the time in seconds."""
     start = time.perf_counter()
     loss, gradients = method(parameters, x, labels)
     with wg.no_grad():
@@ -101,9 +101,9 @@ def main():
         if number == 1 or number % 20 == 0 or number == steps:
             print(f"step {number:4}/{steps}   loss by hand {hand_loss:.6f}, by autodiff {auto_loss:.6f}")
 
-    print(f"largest difference of a gradient in {steps} steps: {largest:.1e}")
+    print(f"largest difference between gradients in {steps} steps: {largest:.1e}")
     hand_ms, auto_ms = (1000 * s / steps for s in seconds)
-    print(f"by hand {hand_ms:.2f} ms a step, by autodiff {auto_ms:.2f} ms a step")
+    print(f"by hand {hand_ms:.2f} ms per step, by autodiff {auto_ms:.2f} ms per step")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""micrograd's loop with tensors: an MLP of 300-300-300-1, squared errors, `backward`, and updates by hand.
+"""micrograd's loop with tensors: an MLP of 300-300-300-1, squared error, `backward`, and updates by hand.
 
     python examples/micrograd.py [--steps 200] [--device cpu]
 
-The script is that of micrograd-cuda, a GPU version of Andrej Karpathy's micrograd: a batch of 100 points with labels of
--1 and 1, learned by heart.
+The script follows micrograd-cuda, a GPU version of Andrej Karpathy's micrograd: it memorises a batch of 100 points with
+labels -1 and 1.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def main():
 
     milliseconds = 1000 * (time.perf_counter() - start) / options.steps
     right = (wg.sign(model(xs)) == ys).to(wg.float32).mean().item()
-    print(f"{right:.0%} of the labels learned, {milliseconds:.2f} ms a step on {options.device}")
+    print(f"{right:.0%} of the labels learned, {milliseconds:.2f} ms per step on {options.device}")
 
 
 if __name__ == "__main__":

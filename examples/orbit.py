@@ -2,10 +2,9 @@
 
     python examples/orbit.py [--sightings 40] [--noise 0.001] [--steps 25]
 
-A planet goes around a star in the plane. From where it was seen, at times that are known, the star's mass and the
-planet's position and velocity at the first time are found. The sightings are made from Kepler's equation, which the fit
-does not know: it solves Newton's. Kepler's third law
-then gives the period, to be compared with the true one.
+A planet orbits a star in a plane. From noisy positions at known times, the fit finds the star's mass, and the planet's
+position and velocity at the first time. The sightings are generated from Kepler's equation; the fit does not know it
+and integrates Newton's law. Kepler's third law then gives the period, to be compared with the true one.
 """
 
 import argparse
@@ -19,7 +18,7 @@ MASS, AXIS, ECCENTRICITY = 1.3, 1.1, 0.4
 
 
 def kepler(times):
-    """Positions and velocities at times since the planet was nearest to its star."""
+    """Positions and velocities at times since periapsis."""
     motion = math.sqrt(MASS / AXIS**3)
     mean = motion * times
     anomaly = mean + ECCENTRICITY * np.sin(mean)
@@ -40,7 +39,7 @@ def attracted(t, state, mass):
 
 
 def orbit(parameters, times):
-    """Where the planet is at these times."""
+    """The planet's positions at these times."""
     mass, start = parameters[0], (parameters[1:3], parameters[3:5])
     return wg.ode.solve(attracted, start, times, mass, method="dopri8", rtol=1e-9, atol=1e-10).ys[0]
 

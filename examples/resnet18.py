@@ -1,9 +1,9 @@
-"""ResNet-18 learns to read digits: residual blocks with 64, 128, 256 and 512 channels, a linear layer, softmax.
+"""ResNet-18 learns to recognise digits: residual blocks with 64, 128, 256 and 512 channels, a linear layer, softmax.
 
     python examples/resnet18.py [--steps 12] [--batch 32]
 
-The bundled digits are 8x8 pixels; they are enlarged to 16x16 and go through the form of the network that has CIFAR's
-small stem. Its eleven million parameters need a few steps only.
+The bundled digits have 8x8 pixels; they are enlarged to 16x16 for the network with CIFAR's small stem. Its eleven
+million parameters need only a few steps.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main():
     for name, stage in model.named_children():
         sizes = sum(p.size for p in stage.parameters())
         print(f"  {name:8} {type(stage).__name__:12} {sizes:>10,} parameters")
-    print(f"  {'in all':21} {sum(p.size for p in model.parameters()):>10,} parameters")
+    print(f"  {'total':21} {sum(p.size for p in model.parameters()):>10,} parameters")
 
     start = time.perf_counter()
     for step in range(1, options.steps + 1):
@@ -47,12 +47,12 @@ def main():
         optimizer.step()
         print(f"step {step:3}/{options.steps}   loss {loss.item():.4f}   {time.perf_counter() - start:5.1f} s")
 
-    with wg.no_grad():  # norms as in training, since there were few steps to average over
+    with wg.no_grad():  # norms in training mode, since there were few steps to average over
         probabilities = wg.softmax(model(enlarged(test_images[:SHOWN])), axis=1).numpy()
     for label, row in list(zip(test_labels, probabilities))[:6]:
-        print(f"  a {label}, read as {row.argmax()} with probability {row.max():.2f}")
+        print(f"  a {label}, recognised as {row.argmax()} with probability {row.max():.2f}")
     right = (probabilities.argmax(axis=1) == test_labels[:SHOWN]).mean()
-    print(f"{right:.0%} of {SHOWN} images that it has not seen are read correctly")
+    print(f"{right:.0%} of {SHOWN} unseen images are recognised")
 
 
 if __name__ == "__main__":

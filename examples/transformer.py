@@ -2,8 +2,8 @@
 
     python examples/transformer.py [--steps 250]
 
-What it learns from is made by the script itself: sentences of a small grammar. Words and their order have to be found
-out letter by letter.
+The script generates its own training data: sentences of a small grammar. The model has to learn words and their order
+character by character.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def main():
         lambda step: min((step + 1) / warmup, 0.55 + 0.45 * math.cos(math.pi * min(step, steps) / steps)),
     )
     count = sum(p.size for p in model.parameters())
-    print(f"{len(text):,} letters, {len(letters)} different ones; {count:,} parameters")
+    print(f"{len(text):,} characters, {len(letters)} distinct; {count:,} parameters")
 
     data = wg.tensor(tokens)
     start = time.perf_counter()

@@ -37,7 +37,7 @@ def test_micrograd_s_loop_learns_its_batch():
     text = output_of("micrograd", "--steps", 60)
     losses = losses_in(text)
     assert losses[0] > 90 and losses[-1] < 40
-    assert re.search(r"ms a step on cpu", text)
+    assert re.search(r"ms per step on cpu", text)
 
 
 def test_gradients_by_hand_are_those_of_autodiff():
@@ -45,7 +45,7 @@ def test_gradients_by_hand_are_those_of_autodiff():
     by_hand = [float(loss) for loss in re.findall(r"by hand (\d\.\d{6})", text)]
     by_autodiff = [float(loss) for loss in re.findall(r"autodiff (\d\.\d{6})", text)]
     assert by_hand == by_autodiff and by_hand[-1] < by_hand[0] / 2
-    assert 0 < float(re.search(r"gradient in 25 steps: (\S+)", text)[1]) < 1e-12
+    assert 0 < float(re.search(r"gradients in 25 steps: (\S+)", text)[1]) < 1e-12
 
 
 def test_resnet18_takes_steps_and_reads():
@@ -86,4 +86,4 @@ def test_a_selective_state_space_remembers_what_is_marked():
     text = output_of("mamba")
     losses = losses_in(text)
     assert losses[0] > 1.9 and losses[-1] < 0.5
-    assert re.search(r"ms a step; chance is 12\.5%", text)
+    assert re.search(r"ms per step; chance is 12\.5%", text)
