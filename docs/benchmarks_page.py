@@ -168,18 +168,20 @@ LEFT, WIDTH, BAR, GAP, LIMIT = 245, 760, 13, 11, 8.0
 def bars(times: Times, rows: Mapping[str, str], columns: Mapping[str, str]) -> str:
     """A picture: for each row a bar a contender, as long as its time in multiples of Wengert's."""
     first = next(iter(columns))
-    scale = (WIDTH - LEFT - 95) / LIMIT
+    widest = max(seconds / found[first] for found in times.values() for seconds in found.values())
+    limit = min(LIMIT, widest)
+    scale = (WIDTH - LEFT - 95) / limit
     parts, y = _legend(columns), 42.0
     for row, title in rows.items():
         found = {name: times[row][name] / times[row][first] for name in columns if name in times[row]}
         middle = y + len(found) * BAR / 2 + 4
         parts.append(f'<text x="{LEFT - 8}" y="{middle:.1f}" text-anchor="end">{escape(title)}</text>')
         for name, ratio in found.items():
-            length = min(ratio, LIMIT) * scale
+            length = min(ratio, limit) * scale
             parts.append(
                 f'<rect class="{_KINDS[name]}" x="{LEFT}" y="{y:.1f}" width="{length:.1f}" height="{BAR - 2}" rx="2"/>'
             )
-            cut = " (bar cut)" if ratio > LIMIT else ""
+            cut = " (bar cut)" if ratio > limit else ""
             label = f"{times[row][name] * 1e3:.3g} ms" if name == first else f"{ratio:.2f} x{cut}"
             parts.append(f'<text x="{LEFT + length + 5:.1f}" y="{y + BAR - 3:.1f}">{label}</text>')
             y += BAR

@@ -13,19 +13,20 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs runs this file by its path
 
 from dictionaries import functions_table, jax_table, methods_table, torch_names
-from reference_entries import with_entries
+from reference_entries import with_entries, with_links
 
 from wengert.bench.every import FAMILY
 from wengert.bench.page import start_of
 from wengert.bench.plot import seconds, short
 
+REFERENCE = Path(__file__).with_name("reference")
 IMAGES = Path(__file__).with_name("images")
 REPORT = Path(__file__).with_name("cpu-gpu-report.json")  # by `make gpu-report`, with the page of the same name
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Replace each `<!-- names of MODULE -->` by entries of the reference, and the markers of tables by the tables."""
-    markdown = with_entries(markdown)
+    markdown = with_links(with_entries(markdown), sorted(REFERENCE.glob("*.md")))
     for marker, table in TABLES.items():
         markdown = re.sub(f"<!-- {marker} -->", lambda _, table=table: table(), markdown)
     return re.sub(r"^!\[(.*?)\]\((?:\.\./)?images/([\w-]+\.svg)\)$", _picture, markdown, flags=re.M)

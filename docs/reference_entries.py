@@ -1,11 +1,12 @@
-"""The entries of the reference pages: a marker in a page becomes a heading and a docstring for each public name.
+"""The entries of the reference pages: a marker in a page becomes a heading, a signature and a docstring for each name.
 
-    <!-- names of wg.nn: Conv1d Conv2d Conv3d -->     these names of a module
-    <!-- names of wg.errors -->                       all of its public names
+    <!-- names of wg.nn: Conv1d Conv2d Conv3d -->                    these names of a module
+    <!-- names of wg.errors -->                                      all of its public names
+    <!-- names of wengert.runtime.memory.fits: Fit -->               what a public function returns
+    <!-- links to wg.nn on nn-loss -->                              links to the entries of a page
 
-Comes in: the text of a page. Goes out: the same text with entries. Classes and functions that stand in a file as they
-are called go to mkdocstrings, which shows their members; functions that exist only once they are imported are written
-here, from their signature and docstring. `hooks.py` calls this when the site is built.
+Comes in: the text of a page. Goes out: the same text with entries, made from the objects themselves, since many
+functions exist only once they are imported. `hooks.py` calls this when the site is built.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import ast
 import functools
 import importlib
 import inspect
+import itertools
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from public_names import names_of, object_at
 
-MARKER = re.compile(r"<!-- names of (?P<module>wg[\w.]*)(?:: *(?P<names>[^>]*?))? *-->", re.S)
-_OPTIONS = (
-    "    options:\n      show_root_heading: true\n      show_root_toc_entry: true\n      heading_level: {level}\n"
-)
+import wengert as wg
+from wengert.nn import Module
+
+MARKER = re.compile(r"<!-- names of (?P<module>(?:wg|wengert)[\w.]*)(?:: *(?P<names>[^>]*?))? *-->", re.S)
+WIDE = 76  # columns that a signature may take in one line
+_HIDDEN = {"reset_parameters"}  # what many layers have, and nobody looks up there
 
 
 def with_entries(markdown: str) -> str:
@@ -39,10 +44,27 @@ def with_entries(markdown: str) -> str:
 
 
 def paths_in(match: re.Match[str]) -> Iterator[str]:
-    """The paths of the public names that a marker asks for."""
+    """The paths of the names that a marker asks for."""
     module = match["module"]
-    names = match["names"].split() if match["names"] else names_of(object_at(module))
-    return (path for name in names if not inspect.ismodule(object_at(path := f"{module}.{name}")))
+    names = match["names"].split() if match["names"] else names_of(_value(module))
+    return (path for name in names if not inspect.ismodule(_value(path := f"{module}.{name}")))
+
+
+LINKS = re.compile(r"<!-- links to (?P<module>wg[\w.]*)(?: on (?P<page>[\w-]+))? -->")
+
+
+def with_links(markdown: str, pages: list[Path]) -> str:
+    """The page with each `<!-- links to wg.nn on nn-loss -->` replaced by links to the entries of a module there."""
+    return LINKS.sub(lambda match: _links(match["module"], match["page"], pages), markdown)
+
+
+def _links(module: str, page: str | None, pages: list[Path]) -> str:
+    found = {}
+    for each in pages:
+        paths = (path for match in MARKER.finditer(each.read_text()) for path in paths_in(match))
+        here = page is None or page == each.stem
+        found |= {path: f"{each.name}#{path}" for path in paths if here and path.rpartition(".")[0] == module}
+    return ", ".join(f"[`{path.rpartition('.')[2]}`]({found[path]})" for path in sorted(found, key=str.lower))
 
 
 def documented(pages: list[Path]) -> set[str]:
@@ -50,55 +72,169 @@ def documented(pages: list[Path]) -> set[str]:
     return {path for page in pages for match in MARKER.finditer(page.read_text()) for path in paths_in(match)}
 
 
-def _entry(path: str, level: int) -> str:
-    value = object_at(path)
-    place = _place(value)
-    if place is not None:
-        return f"::: {place}\n{_OPTIONS.format(level=level)}      heading: {path}\n      toc_label: {path}\n"
-    heading = f"{'#' * level} {path} {{ #{path} data-toc-label='{path}' }}"
-    if not callable(value) or isinstance(value, type):
-        return f"{heading}\n\n```python\n{path}  # {_shown(value)}\n```\n\n{_text(value) if _own_text(value) else ''}"
-    return f"{heading}\n\n```python\n{path}{_signature(value)}\n```\n\n{_text(value)}"
-
-
-def _place(value: Any) -> str | None:
-    """Where the definition of a class or a function stands, `package.module.name`, if it stands there as such."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
-    if not (inspect.isclass(value) or inspect.isfunction(value)) or not (module or "").startswith("wengert"):
-        return None
-    return f"{module}.{name}" if name in _definitions(module) and not hasattr(value, "__wrapped__") else None
-
-
-@functools.cache
-def _definitions(module: str) -> set[str]:
-    source = inspect.getsource(importlib.import_module(module))
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return {node.name for node in ast.parse(source).body if isinstance(node, kinds)}
-
-
-def _signature(function: Any) -> str:
+def _value(path: str) -> Any:
+    if path.startswith("wg"):
+        return object_at(path)
     try:
-        text = str(inspect.signature(function))
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        module, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(module), name)
+
+
+# --- an entry ---------------------------------------------------------------------------------------------------------
+
+
+def _entry(path: str, level: int) -> str:
+    value = _value(path)
+    shown = path if path.startswith("wg") else path.rpartition(".")[2]
+    head = _heading(shown, path, level)
+    if inspect.isclass(value) and value.__module__.startswith("wengert"):
+        return "\n\n".join(
+            [head, _code(shown, value), _text(value), *_attributes(value), *_members(value, path, level)]
+        )
+    if callable(value) and not inspect.isclass(value):
+        return "\n\n".join([head, _code(shown, value), _text(value)])
+    own = _text(value) if type(value).__module__.startswith("wengert") else ""
+    return f"{head}\n\n```python\n{shown}  # {_repr(value)}\n```\n\n{own}"
+
+
+def _heading(shown: str, anchor: str, level: int) -> str:
+    escaped = shown.replace("_", r"\_")
+    heading = f"{'#' * min(level, 6)} {escaped} {{ #{anchor} data-toc-label='{shown}' }}"
+    words = re.findall(r"[A-Z]+(?![a-z])\d*d?|[A-Z][a-z]+\d*d?", shown.rpartition(".")[2])
+    if len(words) < 2:
+        return heading
+    return f"{heading}\n\n<span hidden>{' '.join(words)}</span>"  # for the search: "layer norm" finds LayerNorm
+
+
+def _code(name: str, function: Any) -> str:
+    return f"```python\n{_wrapped(name, _signature(function))}\n```"
+
+
+def _signature(function: Any) -> list[str]:
+    """The arguments as they are written, without the types that say nothing."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return "(...)"
-    return re.sub(r": '[^']*'| -> .*|: Any|'", "", text)
+        return ["..."]
+    texts, before = [], None
+    for each in parameters:
+        if before is each.POSITIONAL_ONLY and each.kind is not each.POSITIONAL_ONLY:
+            texts.append("/")
+        if each.kind is each.KEYWORD_ONLY and before not in (each.KEYWORD_ONLY, each.VAR_POSITIONAL):
+            texts.append("*")
+        texts.append(_parameter(each))
+        before = each.kind
+    return [*texts, "/"] if before is inspect.Parameter.POSITIONAL_ONLY else texts
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__module__}.{type(value).__name__}" if len(text) > 60 or " at 0x" in text else text
+def _parameter(each: inspect.Parameter) -> str:
+    stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+    kind = "" if each.annotation in (each.empty, "Any", Any) else str(each.annotation).replace("Node", "Tensor")
+    kind = "" if "<" in kind or len(kind) > 40 or stars else kind
+    text = f"{stars}{each.name}" + (f": {kind}" if kind else "")
+    if each.default is each.empty:
+        return text
+    return f"{text} = {_repr(each.default)}" if kind else f"{text}={_repr(each.default)}"
 
 
-def _own_text(value: Any) -> bool:
-    """Whether a value has a docstring of its own, not that of its class, a NumPy one for instance."""
-    return type(value).__module__.startswith("wengert")
+def _wrapped(name: str, arguments: list[str]) -> str:
+    line = f"{name}({', '.join(arguments)})"
+    if len(line) <= WIDE:
+        return line
+    lines = ["   "]
+    for argument in arguments:
+        if len(lines[-1]) + len(argument) + 2 > WIDE:
+            lines.append("   ")
+        lines[-1] += f" {argument},"
+    return "\n".join([f"{name}(", *lines, ")"])
+
+
+def _repr(value: Any) -> str:
+    text = value.name if hasattr(value, "itemsize") and hasattr(value, "name") else repr(value)
+    if " at 0x" in text or len(text) > 60:
+        return f"{type(value).__module__}.{type(value).__name__}"
+    return "..." if text.startswith("<") else text
 
 
 def _text(value: Any) -> str:
+    """The docstring, its examples as code."""
     text = inspect.getdoc(value) or ""
-    return re.sub(r"((?:^>>> .*\n?|^\.\.\. .*\n?|^(?!>>>)\S.*\n?)+)", _fenced, text, flags=re.MULTILINE)
+    return re.sub(r"((?:^>>> .*\n?|^\.\.\. ?.*\n?|^(?!>>>)\S.*\n?)+)", _fenced, text, flags=re.MULTILINE)
 
 
 def _fenced(match: re.Match[str]) -> str:
     block = match[1]
-    return f"\n```pycon\n{block.rstrip()}\n```\n" if block.startswith(">>>") else block
+    if ">>> " not in block:
+        return block
+    before, _, example = block.partition(">>> ")
+    return f"{before}\n```pycon\n>>> {example.rstrip()}\n```\n"
+
+
+# --- what a class has -------------------------------------------------------------------------------------------------
+
+
+def _members(kind: type, path: str, level: int) -> list[str]:
+    """Its documented methods and properties; those of functions with the same name in one line."""
+    entries, same = [], []
+    for name, value in _own(kind):
+        if getattr(wg, name, None) is value:
+            same.append(f"`{name}`")
+        elif inspect.getdoc(value):
+            shown = f"{kind.__name__}.{name}"
+            code = [] if isinstance(value, property) else [_code(f".{name}", _without_self(kind, name))]
+            entries.append("\n\n".join([_heading(shown, f"{path}.{name}", level + 1), *code, _text(value)]))
+    if same:
+        entries.insert(0, f"**The same as the functions of `wg`, with the tensor first:** {', '.join(same)}.")
+    return entries
+
+
+def _own(kind: type) -> Iterator[tuple[str, Any]]:
+    """Public names of a class and of its bases that have no page of their own."""
+    bases = [base for base in kind.__mro__ if base is kind or _is_part(base, kind)]
+    elsewhere = {name for base in kind.__mro__ if base not in bases for name in vars(base)} | _HIDDEN
+    names = dict.fromkeys(name for base in bases for name in vars(base) if not name.startswith("_"))
+    for name in (name for name in names if name not in elsewhere):
+        value = inspect.getattr_static(kind, name)
+        value = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        if inspect.isfunction(value) or isinstance(value, property):
+            yield name, value
+
+
+def _is_part(base: type, kind: type) -> bool:
+    """Whether a base is a part of a class rather than a class that users know."""
+    return base.__module__.startswith("wengert") and (base.__name__.startswith("_") or kind in (Module, wg.Tensor))
+
+
+def _without_self(kind: type, name: str) -> Any:
+    """What is called on an instance: the function without its first argument."""
+    held = inspect.getattr_static(kind, name)
+    if isinstance(held, staticmethod):
+        return held.__func__
+    function = held.__func__ if isinstance(held, classmethod) else held
+
+    def bound() -> None: ...
+
+    signature = inspect.signature(function)
+    bound.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    return bound
+
+
+def _attributes(kind: type) -> list[str]:
+    """Attributes with a docstring below them, as settings have."""
+    return [f"**`{name}`**: {' '.join(text.split())}" for name, text in _attribute_texts(kind)]
+
+
+@functools.cache
+def _attribute_texts(kind: type) -> list[tuple[str, str]]:
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    except (OSError, TypeError):
+        return []
+    found = []
+    for statement, after in itertools.pairwise(body):
+        is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and is_text:
+            found.append((statement.target.id, str(after.value.value)))
+    return found
