@@ -258,6 +258,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
     """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond.
 
     The bounds are numbers or broadcast against `x`. Where they cross, `max` holds; a NaN bound gives NaN.
+
+    >>> import wengert as wg
+    >>> wg.clip(wg.tensor([-2.0, 0.5, 3.0]), 0.0, 1.0).tolist()
+    [0.0, 0.5, 1.0]
     """
     x = as_node(x)
     if min is not None:

@@ -267,7 +267,12 @@ power = Binary(
 
 
 def pow(x1: Any, x2: Any, /) -> Node:
-    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication."""
+    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication.
+
+    >>> import wengert as wg
+    >>> wg.pow(wg.tensor([1.0, 2.0, 3.0]), 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
     if recording.autocast is not None:
         x1, x2 = at_precision(power.precision, (x1, x2))
     exponent = float(x2) if type(x2) is Argument else x2
