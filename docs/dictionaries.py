@@ -36,7 +36,6 @@ _SAME_IN_JAX = [
     "lax.while_loop",
     "lax.scan",
 ]
-_OWN_OF_TORCH = {"view_as_complex", "view_as_real"}
 
 
 def methods_table() -> str:
@@ -51,9 +50,9 @@ def methods_table() -> str:
 def functions_table() -> str:
     """What PyTorch's functions and modules are here."""
     rows = [
-        (f"`torch.{name}`", _code(spelling), "the same")
+        (f"`torch.{name}`", _code(spelling), "the same" if _has(torch, name) else "-")
         for name, spelling in MODULE_SPELLINGS.items()
-        if _has(torch, name) or name in _OWN_OF_TORCH
+        if _has(torch, name) or not (name.startswith("random.") or hasattr(np, name))
     ]
     return _table(("PyTorch", "`wg`", "`wg.torch`"), rows)
 

@@ -62,7 +62,7 @@ def object_at(path: str) -> Any:
     assert first == "wg", path
     value: Any = wg
     for name in rest:
-        if isinstance(value, ModuleType) and not hasattr(value, name):
+        if isinstance(value, ModuleType) and name in MODULES:
             importlib.import_module(f"{value.__name__}.{name}")
         value = getattr(value, name)
     return value
