@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.inspect.browser import Browser
 
 ROOT = Path(__file__).parent.parent
+META = "document.querySelector('.md-search-result__meta').innerText"
 
 
 def build(folder: Path) -> Path:
@@ -36,11 +37,16 @@ class Site:
 
     def search(self, words: str) -> list[list[str]]:
         """What the site's search lists for these words: of each page its address, then those of its sections."""
-        self.open("index.html")
-        self.browser.until("document.querySelector('iframe[title=search]')?.contentWindow.lunr !== undefined")
+        if not self.browser.value("location.href.endsWith('/index.html')"):
+            self.open("index.html")
+            self.browser.until("document.querySelector('iframe[title=search]')?.contentWindow.lunr !== undefined")
         self.browser.value("document.querySelector('.md-search__input').focus()")
+        self.browser.value("document.querySelector('.md-search__form').reset()")
+        self.browser.value("document.querySelector('.md-search__input').dispatchEvent(new Event('keyup'))")
+        self.browser.until(f"/Type to start|Initial/.test({META})", 20)
         self.browser.send("Input.insertText", text=words)
-        self.browser.until("/match|No /.test(document.querySelector('.md-search-result__meta').innerText)", 20)
+        self.browser.value("document.querySelector('.md-search__input').dispatchEvent(new Event('keyup'))")
+        self.browser.until(f"/match|No /.test({META})", 20)
         found = self.browser.value(
             "[...document.querySelectorAll('.md-search-result__item')].map("
             "item => [...item.querySelectorAll('a')].map(a => a.href.replace(/[?][^#]*/, '')))"

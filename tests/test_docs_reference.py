@@ -93,7 +93,7 @@ def test_the_dictionaries_have_every_hint_once():
 
 
 def test_examples_of_public_functions_are_there(entries):
-    """Each public function and class has an example in its docstring, but for those that a list names with its reason."""
+    """Each public function and class has an example in its docstring, but for those listed with a reason."""
     names = sys.modules["public_names"].public()
     without = {
         path
