@@ -160,8 +160,13 @@ def _repr(value: Any) -> str:
 
 def _text(value: Any) -> str:
     """The docstring, its examples as code."""
-    text = inspect.getdoc(value) or ""
+    text = re.sub(r"^Args:\n((?:    .*\n?)+)", _arguments, inspect.getdoc(value) or "", flags=re.MULTILINE)
     return re.sub(r"((?:^>>> .*\n?|^\.\.\. ?.*\n?|^(?!>>>)\S.*\n?)+)", _fenced, text, flags=re.MULTILINE)
+
+
+def _arguments(match: re.Match[str]) -> str:
+    """Google's section of arguments as a list."""
+    return re.sub(r"^(\*{0,2}\w+):", r"- `\1`:", textwrap.dedent(match[1]), flags=re.MULTILINE)
 
 
 def _fenced(match: re.Match[str]) -> str:

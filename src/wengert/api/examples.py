@@ -5,6 +5,8 @@ Comes in: the name of an op. Goes out: its docstring with the example. Doctest f
 
 from __future__ import annotations
 
+from inspect import cleandoc
+
 _EXAMPLES = {
     "abs": ("wg.abs(wg.tensor([-1.5, 2.0])).tolist()", "[1.5, 2.0]"),
     "acos": ("wg.acos(wg.tensor([1.0])).tolist()", "[0.0]"),
@@ -88,4 +90,4 @@ def with_example(name: str, doc: str | None) -> str | None:
     if name not in _EXAMPLES:
         return doc
     code, result = _EXAMPLES[name]
-    return f"{doc}\n\n>>> import wengert as wg\n>>> {code}\n{result}"
+    return f"{cleandoc(doc or '')}\n\n>>> import wengert as wg\n>>> {code}\n{result}"
