@@ -12,6 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs runs this file by its path
 
+from command_entries import commands
 from dictionaries import functions_table, jax_table, methods_table, torch_names
 from reference_entries import with_entries, with_links
 
@@ -69,5 +70,6 @@ TABLES = {
     "PyTorch's functions": functions_table,
     "JAX's functions": jax_table,
     "the names of wengert.torch": torch_names,
+    "the commands": commands,
 }
 """What a marker stands for, by its text."""

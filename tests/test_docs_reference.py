@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,16 @@ def test_the_dictionaries_have_every_hint_once():
     assert all(f"| `x.{name}` |" in tables[0] for name in dictionaries.TENSOR_SPELLINGS)
     hidden = [name for name in dictionaries.MODULE_SPELLINGS if f".{name}`" not in tables[1]]
     assert not hidden, "no table has them"
+
+
+def test_the_page_on_commands_has_each_with_its_options(module_monkeypatch):
+    text = _loaded("command_entries").commands()
+    listed = subprocess.run(
+        [sys.executable, "-m", "wengert.cli", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    names = re.search(r"\{([\w,]+)\}", listed)[1].split(",")
+    assert [line[11:] for line in text.splitlines() if line.startswith("## wengert ")] == names
+    assert "| `--patience` | stop after" in text
 
 
 def test_examples_of_public_functions_are_there(entries):
