@@ -12,7 +12,6 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from wengert.api.examples import with_example
 from wengert.core.errors import DTypeError
 from wengert.core.graph import Node, recorded_as, recording
 from wengert.ops.core import Argument, as_node
@@ -45,7 +44,6 @@ def lift(function: Callable[P, Any], precision: WholePrecision = None) -> Callab
                 kwargs = _spelled_here(function, kwargs)
         return wrap(compute(*[unwrap(arg) for arg in args], **kwargs), family)
 
-    lifted.__doc__ = with_example(getattr(function, "name", ""), lifted.__doc__)  # of an op
     return lifted
 
 
@@ -107,7 +105,7 @@ def _operand(x: Any) -> Any:
 
 def _named(lifted: Any, op: Unary | Binary) -> Any:
     lifted.__name__ = lifted.__qualname__ = op.name
-    lifted.__doc__ = with_example(op.name, op.__doc__)
+    lifted.__doc__ = op.__doc__
     lifted.op = op
     return lifted
 
