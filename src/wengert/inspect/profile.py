@@ -66,7 +66,15 @@ class Counts(NamedTuple):
 
 
 class Profile:
-    """Times and memory of what runs inside a `with` block."""
+    """Times and memory of what runs inside a `with` block.
+
+    >>> import wengert as wg
+    >>> with wg.profile() as profile:
+    ...     print(wg.ones(2).sum().item())
+    2.0
+    >>> isinstance(profile, wg.inspect.Profile)
+    True
+    """
 
     bound = 100_000  # events kept for the trace; the tables count all
 

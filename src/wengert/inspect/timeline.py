@@ -27,7 +27,14 @@ _ROUNDS = 9  # of reading the clocks of all ranks
 
 
 class RankTimelines:
-    """The spans of all ranks, once the block has ended; printed as a table."""
+    """The spans of all ranks, once the block has ended; printed as a table.
+
+    >>> import wengert as wg
+    >>> with wg.inspect.timeline() as spans:
+    ...     y = wg.ones(3) + 1
+    >>> isinstance(spans, wg.inspect.RankTimelines)
+    True
+    """
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
