@@ -16,10 +16,10 @@ An exercise is a folder `exercises/NAME/` whose `__init__.py` defines `EXERCISE`
 
 The work of a check is divided between two processes:
 
-- The grader, which the submission cannot reach, calls `cases(rng)`. It draws the inputs from a seed, and says for each case
-  what the right answer is.
-- The submission's process gets the inputs of one case at a time and calls a *probe*: a function of `probes.py`, which imports
-  the submission, applies it to the inputs and returns arrays. A probe contains no expected values: whatever the
+- The grader, which the submission cannot reach, calls `cases(rng)`. It draws the inputs from a seed, and says for each
+  case what the right answer is.
+- The submission's process gets the inputs of one case at a time and calls a *probe*: a function of `probes.py`, which
+  imports the submission, applies it to the inputs and returns arrays. A probe contains no expected values: whatever the
   submission does to it, the only thing that can come out is an answer, which the grader compares with its own.
 
 `wengert.learn.exercises.find(name)` returns an exercise, `wengert.learn.grading` grades one.
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ import numpy as np
 class Case:
     """One call of a probe, and what it should return.
 
-    `inputs` and `expected` consist of arrays, numbers, strings, None, and tuples, lists and dicts of these. `expected` may
-    be `REFUSED`: the probe should raise an error. `judge` is for answers that have no single right value: it receives
-    the answer, and returns what is wrong with it, or an empty string.
+    `inputs` and `expected` consist of arrays, numbers, strings, None, and tuples, lists and dicts of these. `expected`
+    may be `REFUSED`: the probe should raise an error. `judge` is for answers that have no single right value: it
+    receives the answer, and returns what is wrong with it, or an empty string.
     """
 
     inputs: tuple[Any, ...]
@@ -68,12 +68,14 @@ class Check:
     """One line of the result: a title, the probe that runs beside the submission, and the cases drawn for it.
 
     A check passes if all of its cases do. Its marks are `weight` over the sum of all weights, of the exercise's marks.
+    `group` is the part of the exercise it belongs to: courses' systems list marks by these.
     """
 
     title: str
     probe: str
     cases: Cases
     weight: float = 1.0
+    group: str = ""
     rtol: float = 1e-5
     atol: float = 1e-7
 
@@ -82,9 +84,9 @@ class Check:
 class Exercise:
     """What students get and hand in, what they may import, and how it is checked.
 
-    `questions` are answered in `answers.md` and read by people; `question_marks` of the marks are theirs. `needs` are the
-    packages that a submission's process can import beside the standard library. `gpu` says that a check runs CUDA.
-    `package` is the folder of the submission, where it has one (`mytorch`).
+    `questions` are answered in `answers.md` and read by people; `question_marks` of the marks are theirs. `needs` are
+    the packages that a submission's process can import beside the standard library. `gpu` says that checks need CUDA.
+    `public_seed` draws the cases that students get, for `check.py`. `arrays` returns data that is handed out as .npy files.
     """
 
     name: str
@@ -102,8 +104,8 @@ class Exercise:
     lecture: str = ""
     needs: tuple[str, ...] = ("numpy",)
     gpu: bool = False
+    arrays: Callable[[], Mapping[str, Any]] | None = None
     public_seed: int = 11785
-    given: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
         missing = [name for name in self.submission if name not in self.files]
