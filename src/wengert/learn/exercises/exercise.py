@@ -86,7 +86,7 @@ class Exercise:
 
     `questions` are answered in `answers.md` and read by people; `question_marks` of the marks are theirs. `needs` are
     the packages that a submission's process can import beside the standard library. `gpu` says that checks need CUDA.
-    `public_seed` draws the cases that students get, for `check.py`. `arrays` returns data that is handed out as .npy files.
+    `public_seed` draws the cases that students get. `arrays` returns data that is handed out as .npy files.
     """
 
     name: str

@@ -2,15 +2,16 @@
 
     python -I -S jail.py CONFIG
 
-CONFIG, a text in JSON, says by which `kind` of isolation, with which limits, and what to run. This process stays outside
-of the jail as its guard. It ends the jail when its own standard input is closed, so that nothing survives the grader.
-It prints one line, "started", or what the kernel refused.
+CONFIG, a text in JSON, says by which `kind` of isolation, with which limits, and what to run. This process stays
+outside of the jail as its guard. It ends the jail when its own standard input is closed, so that nothing survives the
+grader. It prints one line, "started", or what the kernel refused.
 
 It needs the standard library only: it runs in an interpreter that has nothing else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -21,7 +22,7 @@ import time
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import linux  # noqa: E402
+import linux
 
 Config = dict[str, Any]
 
@@ -190,10 +191,8 @@ def _guard(child: int, most: int) -> None:
 def _end(child: int) -> None:
     """Kill the process and all that came of it, also what called setsid: orphans come back to this subreaper."""
     deadline = time.monotonic() + 10
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     while time.monotonic() < deadline:
         for number in _descendants():
             try:

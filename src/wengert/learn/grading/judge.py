@@ -37,7 +37,13 @@ def _told(error: Any) -> str:
     if not isinstance(error, dict):
         return ""
     line = f"  [{error['line']}]" if error.get("line") else ""
-    return f"{error.get('type')}: {error.get('text')}{line}"
+    return printable(f"{error.get('type')}: {error.get('text')}{line}")
+
+
+def printable(text: str, most: int = 2000) -> str:
+    """A text from a submission without what moves the cursor, and not too long: it is shown in a terminal."""
+    clean = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text[:most])
+    return "\n".join(clean.splitlines()[:30])
 
 
 def difference(found: Any, expected: Any, rtol: float, atol: float, what: str) -> str:

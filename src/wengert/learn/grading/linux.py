@@ -111,6 +111,8 @@ def _allow(rules: int, path: str, rights: int) -> None:
         if not os.path.isdir(path):
             rights &= FILE_RIGHTS
         attributes = struct.pack("<Qi", rights, place)
-        _call("syscall", ctypes.c_long(LANDLOCK_ADD), ctypes.c_int(rules), ctypes.c_int(1), attributes, ctypes.c_uint(0))
+        _call(
+            "syscall", ctypes.c_long(LANDLOCK_ADD), ctypes.c_int(rules), ctypes.c_int(1), attributes, ctypes.c_uint(0)
+        )
     finally:
         os.close(place)

@@ -195,5 +195,3 @@ def _answers(folder: Path, count: int) -> tuple[str, ...]:
         elif 1 <= number <= count:
             found[number - 1] += line + "\n"
     return tuple(text.strip() for text in found)
-
-

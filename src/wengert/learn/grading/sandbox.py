@@ -276,7 +276,9 @@ def _binds(place: Path, layout: dict[str, Any]) -> list[list[str]]:
         if os.path.exists(path) and not any(path.startswith(shown + "/") for shown, _ in binds):
             binds.append([path, path])
     binds += [[str(place / name), f"/{name}"] for name in ("grader", "submission")]
-    return binds + [[os.path.realpath(link), f"/packages/{link.name}"] for link in sorted((place / "packages").iterdir())]
+    return binds + [
+        [os.path.realpath(link), f"/packages/{link.name}"] for link in sorted((place / "packages").iterdir())
+    ]
 
 
 def _masks(layout: dict[str, Any]) -> list[str]:
@@ -293,7 +295,9 @@ def _readable(place: Path, layout: dict[str, Any]) -> list[str]:
     paths += [str(place / name) for name in ("grader", "submission", "packages")]
     for folder in dict.fromkeys((layout["stdlib"], layout["platstdlib"])):
         paths += [path for path in glob(f"{folder}/*") if not path.endswith("-packages")]
-    paths += [path for base in LIBRARIES for path in glob(f"{base}/*") if not os.path.basename(path).startswith("python")]
+    paths += [
+        path for base in LIBRARIES for path in glob(f"{base}/*") if not os.path.basename(path).startswith("python")
+    ]
     paths += glob(os.path.join(layout["libraries"] or "/nowhere", "libpython*.so*"))
     for link in (place / "packages").iterdir():
         paths += [path for path in glob(f"{os.path.realpath(link)}/*") if not path.endswith("wengert/learn")]

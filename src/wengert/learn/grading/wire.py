@@ -1,8 +1,8 @@
 """Messages between the grader and a submission's process: JSON with arrays in it, and nothing that can run.
 
-A message is its length in eight bytes and then a text in JSON. Arrays are dicts with their dtype, shape and bytes; a tuple
-is a list. What comes in is checked before it is believed: the length, the dtype, the number of bytes. Unlike a pickle,
-a message cannot call anything where it is read.
+A message is its length in eight bytes and then a text in JSON. Arrays are dicts with their dtype, shape and bytes; a
+tuple is a list. What comes in is checked before it is believed: the length, the dtype, the number of bytes. Unlike a
+pickle, a message cannot call anything where it is read.
 
 The file needs Python and NumPy only: a copy of it runs beside the submission.
 """
@@ -51,7 +51,7 @@ def decode(text: bytes) -> Any:
 
 def to_plain(value: Any) -> Any:
     """A value in what JSON knows: arrays become dicts, tuples lists."""
-    if value is None or isinstance(value, (bool, int, float, str)) and not isinstance(value, np.generic):
+    if value is None or (isinstance(value, (bool, int, float, str)) and not isinstance(value, np.generic)):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
