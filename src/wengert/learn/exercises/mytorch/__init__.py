@@ -56,8 +56,8 @@ EXERCISE = Exercise(
     submission=tuple(f"mytorch/{name}" for name in GAPS),
     probes=(HERE / "probes.py").read_text(encoding="utf-8"),
     checks=(
-        Check("add_operation writes operations down", "tape", cases.tape_cases, 3, AUTOGRAD),
-        Check("add_operation refuses lists of different lengths", "too_few", cases.refused_cases, 2, AUTOGRAD),
+        Check("add_operation writes operations down", "tape", cases.tapes, 3, AUTOGRAD),
+        Check("add_operation refuses lists of other lengths", "too_few", cases.lengths, 2, AUTOGRAD),
         Check("backward through chains and random programs", "walk", cases.walks, 3, AUTOGRAD),
         Check("backward twice: the inputs' gradients are added", "walk", cases.second_walks, 1, AUTOGRAD),
         Check("backward where an output is not used", "walk", cases.unused, 1, AUTOGRAD),
@@ -67,9 +67,7 @@ EXERCISE = Exercise(
         Check("a * b", "rule", cases.two_inputs("mul_backward", cases.SAME, cases.with_zeros), 1, RULES),
         Check("a / b", "rule", cases.two_inputs("div_backward", cases.SAME, cases.with_zeros, positive), 1, RULES),
         Check("broadcasting: a + b, a - b, a * b, a / b", "rule", cases.broadcasting, 2, RULES),
-        Check(
-            "a @ b, also vectors and stacks", "rule", cases.two_inputs("matmul_backward", cases.PRODUCTS), 3, RULES
-        ),
+        Check("a @ b, also vectors and stacks", "rule", cases.two_inputs("matmul_backward", cases.PRODUCTS), 3, RULES),
         Check("np.outer(a, b)", "rule", cases.two_inputs("outer_backward", [((3,), (4,)), ((1,), (5,))]), 1, RULES),
         Check("log(a)", "rule", cases.one_input("log_backward", positive), 1, RULES),
         Check("exp(a)", "rule", cases.one_input("exp_backward", cases.with_zeros), 1, RULES),
