@@ -232,7 +232,7 @@ def _cache(options: argparse.Namespace) -> None:
 
 
 def _parser(has_learn: bool = False) -> argparse.ArgumentParser:
-    """All commands; those of `wengert learn` have options that only its modules know, and others do not wait for them."""
+    """All commands. The options of `wengert learn` come from its modules, which other commands do not wait for."""
     parser = argparse.ArgumentParser(prog="wengert", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"wengert {wengert.__version__}")
     shared = argparse.ArgumentParser(add_help=False)

@@ -89,7 +89,10 @@ def untouched(rng: np.random.Generator) -> Iterator[Case]:
     """A backward operation may not write into the arrays that it is given."""
     for name, count in (("mul_backward", 2), ("div_backward", 2), ("exp_backward", 1), ("max_backward", 1)):
         seed, inputs = drawn(rng, 2, 3), tuple(positive(rng, 2, 3) for _ in range(count))
-        yield Case((name, seed, *inputs), (seed, inputs), "the arrays that the operation was called with")
+        right = rule_case(name, seed, *inputs).expected
+        yield Case(
+            (name, seed, *inputs), (right, seed, inputs), "the gradients, and the arrays that it was called with"
+        )
 
 
 # --- the tape -------------------------------------------------------------------------------------------------------
