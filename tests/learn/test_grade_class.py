@@ -234,7 +234,7 @@ def test_unknown_probes_and_files_are_refused():
 
     with pytest.raises(ValueError, match="checks use the probes"):
         replace(exercises.find("mytorch"), probes="")
-    with pytest.raises(ValueError, match="are handed in but are not among"):
+    with pytest.raises(ValueError, match="to be handed in but are not among"):
         replace(exercises.find("mytorch"), submission=("x.py",))
     with pytest.raises(ArgumentError, match="no exercise"):
         exercises.find("nothing")
