@@ -157,11 +157,14 @@ def test_a_link_to_another_file_is_not_followed(tmp_path):
 
 
 def test_imports_are_told(tmp_path):
-    result = graded(tmp_path, "import os, numpy.linalg\nfrom subprocess import run\n__import__('socket')\n")
-    assert [line.partition(": ")[2] for line in result.imports] == [
-        "`import os` is not allowed",
-        "`from subprocess import ...` is not allowed",
-        "`__import__` is not needed here",
+    text = (
+        "import os, numpy.linalg\nimport numpy as np\nnp.sum = max\nfrom subprocess import run\n__import__('socket')\n"
+    )
+    assert sorted(graded(tmp_path, text).suspicions) == [
+        "work.py, line 1: `import os` is not allowed",
+        "work.py, line 3: `np.sum` is replaced",
+        "work.py, line 4: `from subprocess import ...` is not allowed",
+        "work.py, line 5: `__import__` is not needed here",
     ]
 
 

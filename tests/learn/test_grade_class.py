@@ -70,7 +70,7 @@ def test_a_mistake_is_shown_beside_the_right_value(results):
     assert "is\n" in problem and "and should be\n" in problem
     (problem,) = [check.problem for check in results["leo"].results if check.title == "a - b"]
     assert "SyntaxError" in problem
-    assert results["leo"].imports == ("mytorch/nn/modules/linear.py, line 31: not Python: invalid syntax",)
+    assert results["leo"].suspicions == ("mytorch/nn/modules/linear.py, line 31: not Python: invalid syntax",)
     assert results["katherine"].missing == ("mytorch/nn/modules/loss.py",)
 
 
