@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wengert.learn.drawing.svg import GREY, INK, Picture
 from wengert.learn.value.engine import Value, in_order
@@ -33,23 +34,23 @@ def draw_graph(
     colours: Mapping[str, str] | None = None,
 ) -> Picture:
     """Boxes, each given as its lines of text, and the edges between them. Sources stand left of what uses them."""
-    columns = _columns(list(boxes), edges)
-    widths = [max(max(map(len, boxes[name])) for name in column) * _LETTER + 20 for column in columns]
-    heights = {name: len(lines) * _LINE + 12 for name, lines in boxes.items()}
+    columns, routes = _columns(list(boxes), edges)
+    widths = [max(max(map(len, boxes.get(name, [""]))) for name in column) * _LETTER + 20 for column in columns]
+    heights = {name: len(boxes.get(name, ())) * _LINE + 12 for column in columns for name in column}
     tall = max(sum(heights[name] + _GAP_Y for name in column) for column in columns) - _GAP_Y
     labels = max((len(edge.label) for edge in edges), default=0)
-    gap = max(_GAP_X, labels * 6.6 + 24)
+    gap = max(_GAP_X, labels * 12 + 24)
     picture = Picture(sum(widths) + gap * (len(columns) - 1) + 2 * _MARGIN, tall + 2 * _MARGIN, title)
-    places: dict[str, tuple[float, float, float]] = {}  # left, middle, width
+    places: dict[str, _Place] = {}
     x = float(_MARGIN)
     for column, width in zip(columns, widths):
         y = _MARGIN + (tall - sum(heights[name] + _GAP_Y for name in column) + _GAP_Y) / 2
         for name in column:
-            places[name] = (x, y + heights[name] / 2, width)
+            places[name] = _Place(x, y + heights[name] / 2, width)
             y += heights[name] + _GAP_Y
         x += width + gap
-    for edge in edges:
-        _draw_edge(picture, edge, places)
+    for edge, route in zip(edges, routes):
+        _draw_edge(picture, edge, places[edge.source], [places[name] for name in route], places[edge.target])
     for name, lines in boxes.items():
         left, middle, width = places[name]
         colour = (colours or {}).get(name, INK)
@@ -60,32 +61,57 @@ def draw_graph(
     return picture
 
 
-def _draw_edge(picture: Picture, edge: Edge, places: Mapping[str, tuple[float, float, float]]) -> None:
-    (left, start, width), (right, stop, _) = places[edge.source], places[edge.target]
-    picture.arrow((left + width, start), (right - 1, stop), colour=edge.colour)
+class _Place(NamedTuple):
+    """Where a box, or an edge that passes through a column, stands."""
+
+    left: float
+    middle: float
+    width: float
+
+
+def _draw_edge(picture: Picture, edge: Edge, source: _Place, route: Sequence[_Place], target: _Place) -> None:
+    points = [(source.left + source.width, source.middle)]
+    for place in route:
+        points += [(place.left, place.middle), (place.left + place.width, place.middle)]
+    points.append((target.left - 1, target.middle))
+    picture.arrow(*points, colour=edge.colour)
     if edge.label:
-        middle = (left + width + right) / 2
-        picture.text(middle, (start + stop) / 2 - 6, edge.label, anchor="middle", size=11, colour=edge.colour)
+        (x1, y1), (x2, y2) = points[:2]
+        x, y = (x1 + x2) / 2, (y1 + y2) / 2 - 5
+        if abs(y1 - y2) < 8:
+            picture.text(x, y, edge.label, anchor="middle", size=11, colour=edge.colour)
+        elif y2 < y1:  # beside a line that climbs, to its left; beside one that falls, to its right
+            picture.text(x - 4, y, edge.label, anchor="end", size=11, colour=edge.colour)
+        else:
+            picture.text(x + 5, y + 3, edge.label, size=11, colour=edge.colour)
 
 
-def _columns(names: Sequence[str], edges: Sequence[Edge]) -> list[list[str]]:
-    """The names by column: the longest path to each, then ordered by where its sources stand."""
+def _columns(names: Sequence[str], edges: Sequence[Edge]) -> tuple[list[list[str]], list[list[str]]]:
+    """The names by column, and for each edge the names of its waypoints: a column that it passes keeps a gap for it."""
     sources: dict[str, list[str]] = {name: [] for name in names}
     for edge in edges:
         sources[edge.target].append(edge.source)
     depth: dict[str, int] = {}
     for name in names:  # sources come before what uses them
         depth[name] = 1 + max((depth[source] for source in sources[name]), default=-1)
+    routes = []
+    for k, edge in enumerate(edges):
+        route = [f"edge {k} in column {column}" for column in range(depth[edge.source] + 1, depth[edge.target])]
+        for before, name in zip([edge.source, *route], route):
+            depth[name], sources[name] = depth[before] + 1, [before]
+        if route:
+            sources[edge.target] = [route[-1] if s == edge.source else s for s in sources[edge.target]]
+        routes.append(route)
     columns: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
-    height: dict[str, float] = {}
-    for name in sorted(names, key=lambda name: depth[name]):
+    for name in depth:
         columns[depth[name]].append(name)
+    height: dict[str, float] = {}
     for column in columns:
         above = {n: sum(height[s] for s in sources[n]) / len(sources[n]) if sources[n] else 0.0 for n in column}
         column.sort(key=lambda name: above[name])
         for i, name in enumerate(column):
             height[name] = (i + 0.5) / len(column)
-    return columns
+    return columns, routes
 
 
 def draw_value(result: Value, *inputs: Value, derivatives: bool = False) -> Picture:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 BLUE, ORANGE, GREEN, PURPLE, GREY, RED = "#3b82f6", "#ea580c", "#16a34a", "#c026d3", "#8a8a9a", "#dc2626"
@@ -61,16 +62,16 @@ class Picture:
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
         )
 
-    def arrow(self, start: Point, stop: Point, *, colour: str = INK, curved: bool = True, width: float = 1.5) -> None:
-        """An arrow, by default leaving and arriving horizontally."""
-        (x1, y1), (x2, y2) = start, stop
-        middle = (x1 + x2) / 2
-        bend = f"C{middle:.1f},{y1:.1f} {middle:.1f},{y2:.1f} " if curved else "L"
+    def arrow(self, *points: Point, colour: str = INK, curved: bool = True, width: float = 1.5) -> None:
+        """An arrow through points, by default horizontal at each of them."""
+        path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
+        for (x1, y1), (x2, y2) in pairwise(points):
+            middle = (x1 + x2) / 2
+            path += f"C{middle:.1f},{y1:.1f} {middle:.1f},{y2:.1f} " if curved and y1 != y2 else "L"
+            path += f"{x2:.1f},{y2:.1f}"
         self._tips.add(colour)
-        self._parts.append(
-            f'<path d="M{x1:.1f},{y1:.1f}{bend}{x2:.1f},{y2:.1f}" fill="none" stroke="{colour}" '
-            f'stroke-width="{width:g}" marker-end="url(#{_tip(colour)})"/>'
-        )
+        style = f'fill="none" stroke="{colour}" stroke-width="{width:g}" marker-end="url(#{_tip(colour)})"'
+        self._parts.append(f'<path d="{path}" {style}/>')
 
     def circle(self, x: float, y: float, radius: float, *, fill: str = INK, stroke: str = "none") -> None:
         """A disc."""
