@@ -29,6 +29,11 @@ class Value:
         self._op = op
 
     @property
+    def sources(self) -> tuple[tuple[Value, float], ...]:
+        """The Values it was computed from, each with the derivative with respect to it."""
+        return self._sources
+
+    @property
     def _prev(self) -> set[Value]:
         """The Values it was computed from, under micrograd's name: what draws the graph."""
         return {source for source, _ in self._sources}
