@@ -80,9 +80,10 @@ def test_steps_keep_their_value_for_a_step():
 
 def test_regions_follow_the_sign_of_the_score():
     picture = draw_regions(lambda x, y: x - 0.5, [(0.0, 0.0, False), (1.0, 1.0, True)], cells=10)
-    cells = [(float(r.get("x")), r.get("fill")) for r in parsed(picture).iter(f"{SVG}rect")]
-    middle = sum(x for x, _ in cells) / len(cells)
-    assert len(cells) == 100 and {colour for x, colour in cells if x < middle - 20} == {"#3b82f6"}
+    cells = [(float(r.get("x")), float(r.get("width")), r.get("fill")) for r in parsed(picture).iter(f"{SVG}rect")]
+    middle = (min(x for x, _, _ in cells) + max(x + width for x, width, _ in cells)) / 2
+    assert {colour for x, width, colour in cells if x + width <= middle + 0.2} == {"#3b82f6"}
+    assert {colour for x, _, colour in cells if x >= middle - 0.2} == {"#ea580c"}
 
 
 def test_bars_are_as_long_as_their_numbers():

@@ -5,6 +5,7 @@ In: numbers. Out: a Picture. (`derivatives.plot` has logarithmic axes, and draws
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -76,17 +77,23 @@ def draw_regions(
     (left, right), (low, high) = _ranges([(x, y) for x, y, _ in points], 0.12)
     axes = Axes((left, right), (low, high), ("x1", "x2"), title, (560, 400))
     wide, tall = (right - left) / cells, (high - low) / cells
-    for i in range(cells):
-        for j in range(cells):
-            x, y = left + i * wide, low + j * tall
-            value = score(x + wide / 2, y + tall / 2)
-            (x1, y1), (x2, y2) = axes.at(x, y + tall), axes.at(x + wide, y)
-            strength = 0.12 + 0.33 * math.tanh(abs(value))
-            colour = ORANGE if value > 0 else BLUE
-            axes.picture.rectangle(x1, y1, x2 - x1, y2 - y1, fill=colour, stroke="none", opacity=round(strength, 2))
+    for j in range(cells):
+        y = low + j * tall
+        shades = [_shade(score(left + (i + 0.5) * wide, y + tall / 2)) for i in range(cells)]
+        start = 0
+        for (colour, opacity), run in itertools.groupby(shades):  # neighbours of one shade are one rectangle
+            stop = start + len(list(run))
+            (x1, y1), (x2, y2) = axes.at(left + start * wide, y + tall), axes.at(left + stop * wide, y)
+            axes.picture.rectangle(x1, y1, x2 - x1, y2 - y1, fill=colour, stroke="none", opacity=opacity)
+            start = stop
     for x, y, positive in points:
         axes.picture.circle(*axes.at(x, y), 4.5, fill=ORANGE if positive else BLUE, stroke="#ffffff")
     return axes.picture
+
+
+def _shade(score: float) -> tuple[str, float]:
+    """The colour of a class, and how strong it is, in five levels."""
+    return ORANGE if score > 0 else BLUE, round(0.12 + 0.08 * min(4, int(2.5 * abs(score))), 2)
 
 
 def draw_bars(
