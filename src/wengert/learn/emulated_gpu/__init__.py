@@ -130,8 +130,8 @@ def _unit(source: str, name: str, parameters: Sequence[Parameter]) -> str:
         f'#include "{_HEADER}"\n{text}\n'
         "static void **pointers;\nstatic long long *sizes;\n"
         f"static void begin() {{ {name}({', '.join(values)}); }}\n"
-        'extern "C" const char *launch(void **p, long long *s, const unsigned *shape, bool reverse, long long *counts)\n'
-        "{ pointers = p; sizes = s; return run_grid(begin, shape, reverse, counts); }\n"
+        'extern "C" const char *launch(void **p, long long *s, const unsigned *shape, bool reverse, long long *counts) '
+        "\n{ pointers = p; sizes = s; return run_grid(begin, shape, reverse, counts); }\n"
     )
 
 
