@@ -67,9 +67,7 @@ EXERCISE = Exercise(
         Check("a * b", "rule", cases.two_inputs("mul_backward", cases.SAME, cases.with_zeros), 1, RULES),
         Check("a / b", "rule", cases.two_inputs("div_backward", cases.SAME, cases.with_zeros, positive), 1, RULES),
         Check("broadcasting: a + b, a - b, a * b, a / b", "rule", cases.broadcasting, 2, RULES),
-        Check(
-            "a @ b, also vectors and stacks", "rule", cases.two_inputs("matmul_backward", cases.PRODUCTS), 3, RULES
-        ),
+        Check("a @ b, also vectors and stacks", "rule", cases.two_inputs("matmul_backward", cases.PRODUCTS), 3, RULES),
         Check("np.outer(a, b)", "rule", cases.two_inputs("outer_backward", [((3,), (4,)), ((1,), (5,))]), 1, RULES),
         Check("log(a)", "rule", cases.one_input("log_backward", positive), 1, RULES),
         Check("exp(a)", "rule", cases.one_input("exp_backward", cases.with_zeros), 1, RULES),
