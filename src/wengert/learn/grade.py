@@ -20,7 +20,7 @@ from wengert.core.errors import ArgumentError
 from wengert.learn import exercises
 from wengert.learn.exercises.exercise import Exercise
 from wengert.learn.grading import report, sandbox, similarity, submissions
-from wengert.learn.grading.marking import Graded, mark, new_seed
+from wengert.learn.grading.marking import Exam, Graded, mark, new_seed
 from wengert.learn.kit import variant
 
 
@@ -57,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
     if isolation in ("uid", "limits"):
         print(_weak(isolation, sandbox.why_not(options.python)), file=sys.stderr)
     started = time.monotonic()
-    graded = [_graded(exercise, path, seed, isolation, options) for path in paths]
+    exam = Exam(exercise, seed)
+    graded = [_graded(exam, path, isolation, options) for path in paths]
     if options.question_marks:
         graded = _with_question_marks(exercise, graded, options.question_marks)
     _tell(exercise, graded, options, time.monotonic() - started)
@@ -89,11 +90,11 @@ def _weak(isolation: str, refusals: dict[str, str]) -> str:
     )
 
 
-def _graded(exercise: Exercise, path: Path, seed: int, isolation: str, options: argparse.Namespace) -> Graded:
+def _graded(exam: Exam, path: Path, isolation: str, options: argparse.Namespace) -> Graded:
     limits = sandbox.Limits(seconds=options.seconds, answer=min(10.0, options.seconds))
     name = submissions.name_of(path)
-    with submissions.opened(path, exercise) as folder:
-        return mark(exercise, folder, seed, limits=limits, kind=isolation, python=options.python, name=name)
+    with submissions.opened(path, exam.exercise) as folder:
+        return mark(exam, folder, limits=limits, kind=isolation, python=options.python, name=name)
 
 
 def _tell(exercise: Exercise, graded: list[Graded], options: argparse.Namespace, seconds: float) -> None:

@@ -22,7 +22,7 @@ import time
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import linux
+import linux  # type: ignore[import-not-found]
 
 Config = dict[str, Any]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wengert.learn.exercises.exercise import Check, Exercise
+from wengert.learn.exercises.exercise import Case, Check, Exercise
 from wengert.learn.grading import imports, judge, wire
 from wengert.learn.grading.sandbox import Limits, Session, best_kind
 
@@ -67,15 +67,29 @@ class Graded:
         return sum(not result.problem for result in self.results)
 
 
+class Exam:
+    """An exercise with its hidden cases, which are drawn once for all submissions."""
+
+    def __init__(self, exercise: Exercise, seed: int) -> None:
+        self.exercise, self.seed = exercise, seed
+        self._cases: dict[int, list[Case]] = {}
+
+    def cases(self, check: Check) -> list[Case]:
+        """The cases of a check."""
+        number = self.exercise.checks.index(check)
+        if number not in self._cases:
+            self._cases[number] = self.exercise.cases(check, self.seed)
+        return self._cases[number]
+
+
 def new_seed() -> int:
     """A seed that nobody knows before."""
     return secrets.randbelow(2**31)
 
 
 def mark(
-    exercise: Exercise,
+    exam: Exam,
     folder: Path,
-    seed: int,
     *,
     limits: Limits = LIMITS,
     kind: str | None = None,
@@ -83,6 +97,7 @@ def mark(
     name: str = "",
 ) -> Graded:
     """Grade what is in a folder."""
+    exercise = exam.exercise
     taken, missing = _taken_files(exercise, folder)
     isolation = kind or best_kind(python)
     with tempfile.TemporaryDirectory() as place:
@@ -102,12 +117,12 @@ def mark(
                 python=python,
             )
 
-        results = _Marker(exercise, seed, start, limits).results()
+        results = _Marker(exam, start, limits).results()
     own = {path.partition("/")[0].removesuffix(".py") for path in exercise.files}
     return Graded(
         name=name or folder.name,
         exercise=exercise.name,
-        seed=seed,
+        seed=exam.seed,
         isolation=isolation,
         results=results,
         questions_out_of=exercise.question_marks,
@@ -134,8 +149,8 @@ def _taken_files(exercise: Exercise, folder: Path) -> tuple[dict[str, str], tupl
 class _Marker:
     """The checks of one submission, in turn, over processes that may die."""
 
-    def __init__(self, exercise: Exercise, seed: int, start: Callable[[], Session], limits: Limits) -> None:
-        self.exercise, self.seed, self.start, self.limits = exercise, seed, start, limits
+    def __init__(self, exam: Exam, start: Callable[[], Session], limits: Limits) -> None:
+        self.exam, self.start, self.limits = exam, start, limits
         self.session: Session | None = None
         self.starts = 0
         self.deadline = time.monotonic() + limits.seconds
@@ -143,17 +158,17 @@ class _Marker:
     def results(self) -> tuple[Result, ...]:
         """One result for each check."""
         try:
-            return tuple(self._result(check) for check in self.exercise.checks)
+            return tuple(self._result(check) for check in self.exam.exercise.checks)
         finally:
             self._end()
 
     def _result(self, check: Check) -> Result:
-        problem, out_of = self._problem(check), self.exercise.marks_of(check)
+        problem, out_of = self._problem(check), self.exam.exercise.marks_of(check)
         return Result(check.title, check.group, 0.0 if problem else out_of, out_of, problem)
 
     def _problem(self, check: Check) -> str:
         try:
-            for case in self.exercise.cases(check, self.seed):
+            for case in self.exam.cases(check):
                 if time.monotonic() > self.deadline:
                     return f"not run: the submission has taken more than {self.limits.seconds:g} s in all"
                 if self.session is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 LENGTH = 14  # tokens in a run
+SHOWN = 12  # pairs in the report
 SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -77,5 +78,6 @@ def report(found: list[Pair]) -> str:
     """The pairs, a line each."""
     if not found:
         return "similarity: no two submissions resemble each other beyond the handout"
-    lines = [f"  {pair.share:4.0%} of {pair.runs:4} runs  {pair.first}  {pair.second}" for pair in found]
-    return "\n".join(["similarity, beyond the handout:", *lines])
+    lines = [f"  {pair.share:4.0%} of {pair.runs:4} runs  {pair.first}  {pair.second}" for pair in found[:SHOWN]]
+    more = [f"  and {len(found) - SHOWN} more pairs"] if len(found) > SHOWN else []
+    return "\n".join(["similarity, beyond the handout:", *lines, *more])

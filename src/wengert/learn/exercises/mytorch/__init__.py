@@ -56,8 +56,8 @@ EXERCISE = Exercise(
     submission=tuple(f"mytorch/{name}" for name in GAPS),
     probes=(HERE / "probes.py").read_text(encoding="utf-8"),
     checks=(
-        Check("add_operation writes operations down", "tape", cases.tape_cases, 3, AUTOGRAD),
-        Check("add_operation refuses lists of different lengths", "too_few", cases.refused_cases, 2, AUTOGRAD),
+        Check("add_operation writes operations down", "tape", cases.tapes, 3, AUTOGRAD),
+        Check("add_operation refuses lists of other lengths", "too_few", cases.lengths, 2, AUTOGRAD),
         Check("backward through chains and random programs", "walk", cases.walks, 3, AUTOGRAD),
         Check("backward twice: the inputs' gradients are added", "walk", cases.second_walks, 1, AUTOGRAD),
         Check("backward where an output is not used", "walk", cases.unused, 1, AUTOGRAD),

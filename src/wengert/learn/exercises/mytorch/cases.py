@@ -89,7 +89,10 @@ def untouched(rng: np.random.Generator) -> Iterator[Case]:
     """A backward operation may not write into the arrays that it is given."""
     for name, count in (("mul_backward", 2), ("div_backward", 2), ("exp_backward", 1), ("max_backward", 1)):
         seed, inputs = drawn(rng, 2, 3), tuple(positive(rng, 2, 3) for _ in range(count))
-        yield Case((name, seed, *inputs), (seed, inputs), "the arrays that the operation was called with")
+        right = rule_case(name, seed, *inputs).expected
+        yield Case(
+            (name, seed, *inputs), (right, seed, inputs), "the gradients, and the arrays that it was called with"
+        )
 
 
 # --- the tape -------------------------------------------------------------------------------------------------------
@@ -128,23 +131,20 @@ def some(rng: np.random.Generator, count: int) -> tuple[Array, ...]:
 
 
 def tapes(rng: np.random.Generator) -> Iterator[Case]:
-    """What is on the tape after a random program, and operations that are refused."""
+    """What is on the tape after a random program."""
     for lines in rng.integers(2, 7, 3):
         program = random_program(rng, 2, int(lines))
         used = {k for _, numbers in program for k in numbers}
         names = [f"{name}_backward" for name, _ in program]
         note = f"a program of {lines} operations: their names, and the number of spots"
         yield Case((some(rng, 2), program), (tuple(names), len(used)), note)
-    for count in (1, 3):
-        yield Case((some(rng, 2), count), REFUSED, f"two inputs with {count} gradients_to_update")
 
 
-def tape_cases(rng: np.random.Generator) -> Iterator[Case]:
-    return (case for case in tapes(rng) if case.expected is not REFUSED)
-
-
-def refused_cases(rng: np.random.Generator) -> Iterator[Case]:
-    return (case for case in tapes(rng) if case.expected is REFUSED)
+def lengths(rng: np.random.Generator) -> Iterator[Case]:
+    """Two inputs with two gradients_to_update are right; with fewer or more they are refused."""
+    for count in (2, 1, 3):
+        note = f"two inputs with {count} gradients_to_update"
+        yield Case((some(rng, 2), count), None if count == 2 else REFUSED, note)
 
 
 def walks(rng: np.random.Generator) -> Iterator[Case]:

@@ -122,7 +122,8 @@ def trained(ranks: int, count: int) -> Cases:
 
     def cases(rng: np.random.Generator) -> Iterator[Case]:
         parameter = _drawn(rng, 8, 3)
-        found = [_drawn(rng, ranks, 8, 3) * (k + 1) for k in range(count)]
+        sizes = 10.0 ** rng.integers(-9, 1, (8, 3))  # small ones show whether it is the mean: Adam hides other factors
+        found = [_drawn(rng, ranks, 8, 3) * (k + 1) * sizes for k in range(count)]
         expected = np.stack([_adam(parameter, [each.mean(0) for each in found])] * ranks)
         yield Case((np.stack([parameter] * ranks), found, ranks), expected, f"the parameter on {ranks} ranks")
 
