@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -206,6 +207,16 @@ def test_files_outside_cannot_be_written(tmp_path, path):
 
 
 @needs_jail
+def test_files_cannot_be_deleted(tmp_path):
+    for path in ("/grader/wire.py", "/submission", os.path.realpath(sys.executable), np.__file__):
+        found = answer(
+            tmp_path, f"import os, shutil\n(shutil.rmtree if os.path.isdir({path!r}) else os.remove)({path!r})"
+        )
+        assert "error" in found, path
+    assert Path(np.__file__).is_file() and Path(sys.executable).exists()
+
+
+@needs_jail
 def test_a_submission_has_a_folder_of_its_own(tmp_path):
     body = "import tempfile\nwith tempfile.TemporaryFile() as file:\n    return file.write(b'12345')"
     assert answer(tmp_path, body)["value"] == 5
@@ -280,6 +291,29 @@ def test_nothing_survives(tmp_path, kind):
     before = tasks()
     answer(tmp_path, SURVIVOR.format(seconds=seconds), limits, kind)
     assert [each for each in tasks() - before if "worker.py" in command_of(each)] == []
+
+
+GRADER = """
+import os, signal, sys
+from pathlib import Path
+from wengert.learn.grading.sandbox import Session
+session = Session(Path(sys.argv[1]), "def nothing():\\n    return 1\\n")
+session.ask("nothing", ())
+print(session._process.pid, session._temporary.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_survives_the_grader(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    call = [sys.executable, "-c", GRADER, str(tmp_path)]
+    told = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+    guard, place = int(told[0]), Path(told[1])
+    deadline = time.monotonic() + 20
+    while "jail.py" in command_of(guard) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "jail.py" not in command_of(guard)  # which ends what it guards before it ends
+    assert not place.exists()
 
 
 def works(kind: str) -> bool:

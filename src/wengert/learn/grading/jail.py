@@ -16,6 +16,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import time
@@ -47,6 +48,7 @@ def main() -> int:
     finally:
         _end(child)
         _remove_files_of(config["uid"], config["kind"])
+        shutil.rmtree(config["place"], ignore_errors=True)  # the grader may be gone
     return 0
 
 

@@ -206,6 +206,7 @@ def _config(
         "kind": kind,
         "uid": user,
         "python": layout["executable"],
+        "place": str(place),
         "root": str(place / "root"),
         "folder": f"{home}/tmp",
         "binds": _binds(place, layout) if is_rooted else [],
