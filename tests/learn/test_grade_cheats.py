@@ -256,7 +256,10 @@ def test_root_runs_submissions_as_nobody(tmp_path):
     assert answer(tmp_path, "import os\nreturn os.getuid()")["value"] >= 61184
 
 
-@needs_jail
+@pytest.mark.skipif(
+    os.getuid() != 0 and sandbox.best_kind() != "namespaces",
+    reason="the kernel counts this user's other processes as well, which come and go",
+)
 def test_no_process_can_be_started(tmp_path):
     assert answer(tmp_path, "import os\nreturn os.fork()")["error"]["type"] == "BlockingIOError"
     thread = "import threading\nthreading.Thread(target=print).start()"

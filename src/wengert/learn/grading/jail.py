@@ -149,8 +149,8 @@ def _limit(config: Config) -> None:
     """The limits of one process, and of all that its user runs."""
     limits = config["limits"]
     processes = limits["processes"] + 1
-    if config["uid"] is None:  # the limit counts all that this user runs
-        processes += _tasks_of(os.getuid())
+    if config["uid"] is None and config["kind"] != "namespaces":  # the limit counts all that this user runs
+        processes = limits["processes"] + _tasks_of(os.getuid())
     for name, value in (
         ("CPU", int(limits["seconds"]) + 1),
         ("AS", limits["memory"]),
