@@ -186,8 +186,17 @@ def answer(tmp_path: Path, body: str, limits: Limits = QUICK, kind: str | None =
     """What a probe returns that does what a submission may try."""
     (tmp_path / "empty").mkdir(exist_ok=True)
     probe = "def attempt():\n" + "".join(f"    {line}\n" for line in body.splitlines())
-    with sandbox.Session(tmp_path / "empty", probe, limits=limits, kind=kind) as session:
+    with sandbox.Session(tmp_path / "empty", probe, limits=limits, kind=kind, allowed=(MARKER,)) as session:
         return session.ask("attempt", ())
+
+
+MARKER = f"these-tests-{os.getpid()}-{time.time_ns()}"
+"""A word in the command line of every process of these tests' submissions, and of no other."""
+
+
+def left() -> list[int]:
+    """The processes of these tests' submissions, and their guards, which have all ended."""
+    return [number for number in tasks() if MARKER in command_of(number)]
 
 
 @needs_jail
@@ -267,11 +276,11 @@ def test_no_process_can_be_started(tmp_path):
 
 
 def test_a_fork_bomb_ends(tmp_path):
-    before, limits = tasks(), Limits(answer=1.0, seconds=5.0, processes=6)
+    limits = Limits(answer=1.0, seconds=5.0, processes=6)
     with pytest.raises((EOFError, TimeoutError, ValueError)):
         found = answer(tmp_path, "import os\nwhile True:\n    os.fork()", limits)
         raise EOFError(found["error"]["type"])  # the limit was reached, by one of the processes
-    assert [each for each in tasks() - before if "worker.py" in command_of(each)] == []
+    assert left() == []
 
 
 SURVIVOR = """import os, time
@@ -279,7 +288,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.setsid()
-        time.sleep({seconds})
+        time.sleep(3600)
     os._exit(0)
 time.sleep(0.3)
 return 1"""
@@ -289,11 +298,8 @@ return 1"""
 def test_nothing_survives(tmp_path, kind):
     if kind != sandbox.best_kind() and not works(kind):
         pytest.skip(f"this machine does not allow the isolation {kind}")
-    seconds = 3600 + sandbox.KINDS.index(kind) + 10 * os.getpid()
-    limits = Limits(answer=10.0, seconds=20.0, processes=8)
-    before = tasks()
-    answer(tmp_path, SURVIVOR.format(seconds=seconds), limits, kind)
-    assert [each for each in tasks() - before if "worker.py" in command_of(each)] == []
+    answer(tmp_path, SURVIVOR, Limits(answer=10.0, seconds=20.0, processes=8), kind)
+    assert left() == []
 
 
 GRADER = """
