@@ -17,8 +17,8 @@ def example(x1: wg.Tensor, x2: wg.Tensor) -> wg.Tensor:
 
 
 def tour(seconds: float = 2.0, page: str | None = None) -> None:
-    """Print the sections, waiting for Enter between them if a person is there; write them as a page if it is named."""
-    print(f"Ways to a derivative. Measuring, no longer than {seconds:g} s at a time ...", flush=True)
+    """Print the sections, waiting for Enter between them if a person is there. `page` is a file to write them to."""
+    print(f"Four ways to differentiate. Measuring, at most {seconds:g} s at a time ...", flush=True)
     comparison = compare(example, (2.0, 5.0), seconds)
     print(f"\n{comparison.title}")
     sections = comparison.sections()
@@ -41,7 +41,7 @@ def tell(sections: Iterable[Section]) -> Iterator[Section]:
 
 def _goes_on() -> bool:
     try:
-        return input("\n[Enter] goes on, q ends ").strip().lower() != "q"
+        return input("\n[Enter] to continue, q to quit ").strip().lower() != "q"
     except (EOFError, KeyboardInterrupt):
         print()
         return False

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    *("SoftmaxCrossEntropy_backward", "add_backward", "div_backward", "exp_backward", "identity_backward"),
-    *("log_backward", "matmul_backward", "max_backward", "mul_backward", "outer_backward", "sigmoid_backward"),
-    *("sub_backward", "sum_backward", "tanh_backward"),
+    *("SoftmaxCrossEntropy_backward", "add_backward", "cos_backward", "div_backward", "exp_backward"),
+    *("identity_backward", "log_backward", "matmul_backward", "max_backward", "mul_backward", "outer_backward"),
+    *("power_backward", "sigmoid_backward", "sin_backward", "sqrt_backward", "sub_backward", "sum_backward"),
+    "tanh_backward",
 ]
 
 Array = Any  # a NumPy array
@@ -75,6 +76,27 @@ def log_backward(grad_output: Array, a: Array) -> Array:
 def exp_backward(grad_output: Array, a: Array) -> Array:
     """Of exp(a)."""
     return grad_output * np.exp(a)
+
+
+def sqrt_backward(grad_output: Array, a: Array) -> Array:
+    """Of the square root of a."""
+    return grad_output / (2 * np.sqrt(a))
+
+
+def sin_backward(grad_output: Array, a: Array) -> Array:
+    """Of sin(a)."""
+    return grad_output * np.cos(a)
+
+
+def cos_backward(grad_output: Array, a: Array) -> Array:
+    """Of cos(a)."""
+    return grad_output * -np.sin(a)
+
+
+def power_backward(grad_output: Array, a: Array, exponent: Array) -> tuple[Array, None]:
+    """Of a ** exponent. The exponent is a constant and has no gradient; a ** 0 is 1, whose derivative is 0 at 0 too."""
+    lowered = np.where(exponent == 0, 0, a ** np.where(exponent == 0, 1, exponent - 1))
+    return _sum_to(_spread(grad_output, a, exponent) * exponent * lowered, a), None
 
 
 def max_backward(grad_output: Array, a: Array) -> Array:

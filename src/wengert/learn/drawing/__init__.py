@@ -1,0 +1,15 @@
+"""Drawings of the lessons, as SVG made in Python alone.
+
+`svg` has the Picture that all of them are; `graphs` draws boxes and arrows, and the graph of a `Value`; `plots` draws
+curves, bars over time and regions of the plane; `tiles` draws matrices with their tiles.
+"""
+
+from wengert.learn.drawing.graphs import Edge, draw_graph, draw_value
+from wengert.learn.drawing.plots import draw_curves, draw_regions, draw_steps
+from wengert.learn.drawing.svg import Picture
+from wengert.learn.drawing.tiles import Matrix, draw_matrices
+
+__all__ = [
+    *("Edge", "Matrix", "Picture", "draw_curves", "draw_graph", "draw_matrices", "draw_regions", "draw_steps"),
+    "draw_value",
+]
