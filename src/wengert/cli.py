@@ -300,9 +300,9 @@ def _add_learn(parser: argparse.ArgumentParser) -> None:
     topics = parser.add_subparsers(dest="topic", metavar="topic", title="topics")
     tours = {"derivatives": "the ways to compute a derivative (the default)", "distributed": "what many ranks do"}
     for of in (parser, *(topics.add_parser(name, help=what) for name, what in tours.items())):
-        missing = {"default": argparse.SUPPRESS} if of is not parser else {}
-        of.add_argument("--seconds", type=float, **{"default": 2.0, **missing}, help="the longest measurement")
-        of.add_argument("--page", metavar="FILE", **missing, help="write it as an HTML page too")
+        seconds, page = (2.0, None) if of is parser else (argparse.SUPPRESS,) * 2  # a topic's come after these
+        of.add_argument("--seconds", type=float, default=seconds, help="the longest measurement (default: 2)")
+        of.add_argument("--page", metavar="FILE", default=page, help="write it as an HTML page too")
     for name, (module, what) in _LEARN_COMMANDS.items():
         import_module(module).add_arguments(topics.add_parser(name, help=what, description=what))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,17 +53,22 @@ EXERCISE = Exercise(
     checks=(Check("twice", "twice", drawn(lambda x: 2 * x), 4), Check("total", "total", drawn(np.sum), 6)),
 )
 
+LAX = replace(EXERCISE, allowed_imports=(*sys.stdlib_module_names, "numpy", "wengert", "wire"))
+"""The same with every import allowed, as a submission has it that found a way around the list."""
+
 needs_jail = pytest.mark.skipif(
     sandbox.best_kind() not in ("namespaces", "landlock"),
     reason="this kernel allows neither namespaces nor Landlock: files are not kept from submissions",
 )
 
 
-def graded(tmp_path: Path, text: str, limits: Limits = QUICK, kind: str | None = None) -> Graded:
+def graded(
+    tmp_path: Path, text: str, limits: Limits = QUICK, kind: str | None = None, exercise: Exercise = EXERCISE
+) -> Graded:
     folder = tmp_path / "submission"
     folder.mkdir(exist_ok=True)
     (folder / "work.py").write_text(text)
-    return mark(Exam(EXERCISE, seed=int(time.time())), folder, limits=limits, kind=kind)
+    return mark(Exam(exercise, seed=int(time.time())), folder, limits=limits, kind=kind)
 
 
 def problems(result: Graded) -> str:
@@ -128,7 +135,8 @@ CHEATS = {
 @pytest.mark.parametrize("text", CHEATS.values(), ids=CHEATS)
 def test_cheats_get_nothing(tmp_path, text):
     # Each hands in no answer of its own, so that a mark would be one it did not earn.
-    result = graded(tmp_path, f"{text}\n", Limits(answer=1.0, seconds=2.0))
+    result = graded(tmp_path, f"{text}\n", Limits(answer=1.0, seconds=2.0), exercise=LAX)
+    assert "this exercise does not allow" not in problems(result)
     assert result.marks == 0, result.results
 
 
@@ -157,11 +165,14 @@ def test_a_link_to_another_file_is_not_followed(tmp_path):
 
 
 def test_imports_are_told(tmp_path):
-    result = graded(tmp_path, "import os, numpy.linalg\nfrom subprocess import run\n__import__('socket')\n")
-    assert [line.partition(": ")[2] for line in result.imports] == [
-        "`import os` is not allowed",
-        "`from subprocess import ...` is not allowed",
-        "`__import__` is not needed here",
+    text = (
+        "import os, numpy.linalg\nimport numpy as np\nnp.sum = max\nfrom subprocess import run\n__import__('socket')\n"
+    )
+    assert sorted(graded(tmp_path, text).suspicions) == [
+        "work.py, line 1: `import os` is not allowed",
+        "work.py, line 3: `np.sum` is replaced",
+        "work.py, line 4: `from subprocess import ...` is not allowed",
+        "work.py, line 5: `__import__` is not needed here",
     ]
 
 

@@ -70,7 +70,7 @@ def test_a_mistake_is_shown_beside_the_right_value(results):
     assert "is\n" in problem and "and should be\n" in problem
     (problem,) = [check.problem for check in results["leo"].results if check.title == "a - b"]
     assert "SyntaxError" in problem
-    assert results["leo"].imports == ("mytorch/nn/modules/linear.py, line 31: not Python: invalid syntax",)
+    assert results["leo"].suspicions == ("mytorch/nn/modules/linear.py, line 31: not Python: invalid syntax",)
     assert results["katherine"].missing == ("mytorch/nn/modules/loss.py",)
 
 
@@ -234,7 +234,7 @@ def test_unknown_probes_and_files_are_refused():
 
     with pytest.raises(ValueError, match="checks use the probes"):
         replace(exercises.find("mytorch"), probes="")
-    with pytest.raises(ValueError, match="are handed in but are not among"):
+    with pytest.raises(ValueError, match="to be handed in but are not among"):
         replace(exercises.find("mytorch"), submission=("x.py",))
     with pytest.raises(ArgumentError, match="no exercise"):
         exercises.find("nothing")

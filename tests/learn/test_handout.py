@@ -43,7 +43,7 @@ def test_the_solution_gets_all_marks(tmp_path, name):
     result = mark(Exam(exercises.find(name), seed=7), written(tmp_path, solution(name)))
     assert [(check.title, check.problem) for check in result.results if check.problem] == []
     assert result.marks == pytest.approx(exercises.find(name).marks)
-    assert (result.imports, result.missing) == ((), ())
+    assert (result.suspicions, result.missing) == ((), ())
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wengert.learn.exercises.exercise import Case, Check, Exercise
-from wengert.learn.grading import imports, judge, wire
+from wengert.learn.grading import judge, suspicions, wire
 from wengert.learn.grading.sandbox import Limits, Session, best_kind
 
 MOST_STARTS = 4
+ENDED = ("timed out", "the program ended", "not run", "the answer cannot be read")  # how such problems begin
 LIMITS = Limits()
 
 
@@ -46,7 +47,7 @@ class Graded:
     question_marks: float = 0.0
     questions_out_of: float = 0.0
     missing: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
+    suspicions: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     note: str = ""
     files: dict[str, str] = field(default_factory=dict, repr=False)
@@ -127,7 +128,7 @@ def mark(
         results=results,
         questions_out_of=exercise.question_marks,
         missing=missing,
-        imports=tuple(imports.problems(taken, exercise.allowed_imports, own)),
+        suspicions=tuple(suspicions.problems(taken, exercise.allowed_imports, own)),
         answers=_answers(folder, len(exercise.questions)),
         files=taken,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wengert.learn.exercises.exercise import Exercise
-from wengert.learn.grading.marking import Graded
+from wengert.learn.grading.marking import ENDED, Graded
 
 
 def number(value: float) -> str:
@@ -33,7 +33,9 @@ def text(graded: Graded) -> str:
 def remarks(graded: Graded) -> list[str]:
     """What a person should look at."""
     found = [f"not handed in: {name}" for name in graded.missing]
-    return found + [f"imports: {problem}" for problem in graded.imports] + ([graded.note] if graded.note else [])
+    found += [f"code: {problem}" for problem in graded.suspicions]
+    ended = [result.problem for result in graded.results if result.problem.startswith(ENDED)]
+    return found + list(dict.fromkeys(ended)) + ([graded.note] if graded.note else [])
 
 
 def table(submissions: Sequence[Graded]) -> str:

@@ -1,12 +1,23 @@
-"""The syllabus: lecture, lesson, exercise, minutes and marks, as a table made from the exercises themselves."""
+"""The syllabus: lecture, lesson, exercise, minutes and marks, as a table made from the exercises themselves.
+
+    python -m wengert.learn.kit.syllabus docs/course.md
+
+writes the table of all exercises between the two marks of a page.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from wengert.learn import exercises
 
-ORDER = ("mlp", "mytorch", "cnn", "rnn", "ctc", "attention", "ranks")
+ORDER = (
+    *("paths", "products", "mlp", "dual", "value", "mytorch", "broadcasting", "cnn", "rnn", "ctc", "attention"),
+    *("cse", "matmul", "checkpoints", "ranks", "vmap"),
+)
+MARKS = ("<!-- syllabus -->\n", "<!-- end of the syllabus -->\n")
 
 
 def table(names: Sequence[str]) -> str:
@@ -26,3 +37,15 @@ def table(names: Sequence[str]) -> str:
 def page(names: Sequence[str], term: str) -> str:
     """The page of a term."""
     return f"# Syllabus, {term}\n\n{table(names)}\n"
+
+
+def filled(text: str) -> str:
+    """A page's text with the table of all exercises between its marks."""
+    before, _, rest = text.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{table(exercises.names())}\n\n{MARKS[1]}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Reads what a submission imports, without running it.
+"""Reads what a submission imports and changes, without running it.
 
-`problems` lists imports that the exercise does not allow, and ways around the list (`__import__`, `exec`), with their
-lines. It is the first of two layers: the second is that the submission's process finds nothing else on its disk.
+`problems` lists imports that the exercise does not allow, ways around the list (`__import__`, `exec`), and functions of
+other modules that are replaced (`np.allclose = ...`), with their lines. It is the first of two layers, for people to
+look at; the second is that the submission's process finds nothing else on its disk, and cannot reach the judge.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ def problems(files: Mapping[str, str], allowed: Iterable[str], own: Iterable[str
 
 
 def _in_tree(tree: ast.AST, permitted: set[str]) -> Iterator[tuple[int, str]]:
+    modules = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id in modules:
+                yield node.lineno, f"`{ast.unparse(node)}` is replaced"
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if not _is_permitted(alias.name, permitted):
