@@ -27,7 +27,7 @@ def tour(seconds: float = 2.0, page: str | None = None) -> None:
     if page is not None:
         print(f"\nwrote {comparison.page(Path(page))}")
     print("\nTry your own function: print(wg.learn.compare(f, x))")
-    print("Lessons with pictures and exercises: docs/lessons, and examples/notebooks/lessons")
+    print("Lessons and exercises: docs/lessons and examples/notebooks/lessons")
 
 
 def tell(sections: Iterable[Section]) -> Iterator[Section]:
