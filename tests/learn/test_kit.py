@@ -25,6 +25,7 @@ from wengert.learn.kit import frames, kit, slides, syllabus, variant
 
 ROOT = Path(__file__).parents[2]
 SOLUTIONS = ROOT / "instructor" / "src" / "wengert_instructor" / "solutions"
+pytestmark = pytest.mark.skipif(not SOLUTIONS.is_dir(), reason="the source distribution has no solutions")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_students_get_no_solution(folder):
     assert "kit.json" not in {path.name for path in (folder / "students").rglob("*")}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *[pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3)]])
 def test_variants_are_solvable(tmp_path, seed):
     term = variant.draw("2027F", seed)
     exercise = term.exercise("mytorch")
@@ -129,7 +130,7 @@ def test_autolab_runs_its_files(folder, tmp_path):
     call = ["make", "-s", "-f", "autograde-Makefile"]
     done = subprocess.run(call, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=100)
     scores = json.loads(done.stdout.splitlines()[-1])["scores"]
-    assert scores == {"Conv1d": 16, "Conv2d": 18, "Layer": 6}, done.stdout + done.stderr
+    assert scores == {"Conv1d": 16, "Conv2d": 18, "Layer": 6, "Questions": 0}, done.stdout + done.stderr
 
 
 def test_gradescope_gets_a_container(folder):

@@ -29,17 +29,24 @@ BORROWED = (
     ("file", "change", "lost"),
     [
         ("ring.py", ("place = rank() - step - 1", "place = rank() - step"), "the first step of the reduce-scatter"),
-        (
+        pytest.param(
             "ring.py",
             ("chunk(chunks, rank() + 1 - step, ranks)", "chunk(chunks, rank() - step, ranks)"),
             "the all-gather brings every chunk to all ranks",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "sharded.py",
             ("reduce_scatter(gradient) / ranks", "reduce_scatter(gradient)"),
             "so are five, on 4 ranks: the state goes on",
+            marks=pytest.mark.slow,
         ),
-        ("sharded.py", ("own = block(parameter)", "own = parameter"), "a rank's state is that of its block"),
+        pytest.param(
+            "sharded.py",
+            ("own = block(parameter)", "own = parameter"),
+            "a rank's state is that of its block",
+            marks=pytest.mark.slow,
+        ),
         ("ring.py", BORROWED, "values are added in the ring's order"),
     ],
 )

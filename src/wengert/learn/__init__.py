@@ -5,8 +5,8 @@ command `wengert learn` is a tour of it. `value` differentiates single numbers, 
 arrays on a tape, the engine of CMU's course 11-785; `dual` carries derivatives forward beside the numbers.
 `wengert_list` writes the computation of either as the list v1, v2, v3, ..., and `draw` draws it. `distributed`
 shows what many ranks do (`wengert learn distributed`), and `ranks` has all-reduce from messages and a sharded
-optimizer. `python -m wengert.learn.handout DIR`
-writes an exercise for a class, and `python -m wengert.learn.grade DIR` grades it.
+optimizer. `exercises` are for a class: `wengert learn handout` writes one for students, `wengert learn grade` grades
+what comes back (`grading`), and `wengert learn kit` writes a whole term (`kit`).
 """
 
 from wengert.learn import drawing, dual, mytorch, value

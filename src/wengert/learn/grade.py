@@ -52,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
     paths = [each for path in options.paths for each in submissions.found(path, exercise)]
     if exercise.gpu and not _has_gpu():
         raise ArgumentError(f"learn grade: the checks of {exercise.name} run CUDA; this machine has no GPU")
+    if len(paths) > 1 and _is_for_a_system(options):
+        raise ArgumentError(f"learn grade: --autolab and --gradescope are for one submission; there are {len(paths)}")
     seed = new_seed() if options.seed is None else options.seed
     isolation = options.isolation or sandbox.best_kind(options.python)
     if isolation in ("uid", "limits"):
@@ -86,7 +88,7 @@ def _weak(isolation: str, refusals: dict[str, str]) -> str:
     holds = "limits only" if isolation == "limits" else "another user and limits"
     return (
         f"wengert: submissions run under {holds}: they can read what every user of this machine can read, and the "
-        f"grader's own files must not be among that. Stronger isolation is refused:{reasons}"
+        f"grader's own files must not be among that.{f' Stronger isolation is refused:{reasons}' if reasons else ''}"
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wengert.learn.exercises.exercise import Case, Check, Exercise
 from wengert.learn.grading import judge, suspicions, wire
-from wengert.learn.grading.sandbox import Limits, Session, best_kind
+from wengert.learn.grading.sandbox import Limits, NoIsolation, Session, best_kind
 
 MOST_STARTS = 4
 ENDED = ("timed out", "the program ended", "not run", "the answer cannot be read")  # how such problems begin
@@ -152,6 +152,8 @@ class _Marker:
 
     def __init__(self, exam: Exam, start: Callable[[], Session], limits: Limits) -> None:
         self.exam, self.start, self.limits = exam, start, limits
+        for check in exam.exercise.checks:  # drawing them is no part of the submission's time
+            exam.cases(check)
         self.session: Session | None = None
         self.starts = 0
         self.deadline = time.monotonic() + limits.seconds
@@ -189,6 +191,8 @@ class _Marker:
         except wire.BadMessage as error:
             self._end()
             return f"the answer cannot be read: {error}"
+        except NoIsolation as error:
+            return f"not run: the grader could not start a process: {error}"
         return ""
 
     def _end(self) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-LONGEST = 64 * 2**20  # bytes of one message
+LONGEST = 16 * 2**20  # bytes of one message
+PIECE = 4096  # bytes that a pipe takes at once whenever it takes any: a write never blocks
 DTYPES = ("float64", "float32", "int64", "int32", "bool", "complex128", "complex64", "uint8")
 
 
@@ -90,7 +91,7 @@ def send(descriptor: int, value: Any, seconds: float = 60.0) -> None:
     while left:
         _wait(descriptor, deadline, writing=True)
         try:
-            left = left[os.write(descriptor, left[:65536]) :]
+            left = left[os.write(descriptor, left[:PIECE]) :]
         except BrokenPipeError:
             raise Closed("the other side does not read any more") from None
 
