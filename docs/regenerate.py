@@ -200,7 +200,7 @@ def regenerated(page: Path) -> dict[Path, str]:
             parts.append(match[0])
         elif match.re is lessons.DRAWN:
             path = page.parent / "images" / f"{page.stem}-{len(drawings) + 1}.html"
-            drawings[path] = f"<figure>{eval(match['what'], scope).svg()}</figure>\n"
+            drawings[path] = f'<figure style="overflow-x:auto">{eval(match["what"], scope).svg()}</figure>\n'
             parts.append(f'<!-- draw: {match["what"]} -->\n--8<-- "{path.relative_to(DOCS.parent)}"\n')
         else:
             shown = eval(match["what"], scope)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 import html.parser
+import json
 import math
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,3 +223,16 @@ def test_the_command(capsys, tmp_path):
     assert "Which way, when" in text and (tmp_path / "tour.html").exists()
     assert main([]) == 0
     assert "learn" in capsys.readouterr().out
+
+
+def test_the_notebook_shows_every_rule_without_sympy(without_sympy, capsys, monkeypatch):
+    monkeypatch.setattr(wg.config, "tier", "auto")  # it prints a compiled function's graph
+    path = Path(__file__).parents[2] / "examples" / "notebooks" / "2-how-reverse-mode-works.ipynb"
+    cells = ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    scope: dict[str, object] = {}
+    for i, cell in enumerate(cells):
+        exec(compile(cell, f"cell {i + 1}", "exec"), scope)
+    text = capsys.readouterr().out
+    assert re.search(r"t4 = t1 \* v2 \+ t2 \* v1 +5\.0", text) and "t2 = 0 " in text
+    assert re.search(r"a2 = a4 \* v1 \+ a6 \* cos\(v2\) +1\.716338", text) and re.search(r"a7 = 1 +1\.0", text)
+    assert text.count("v7 = v5 - v6") >= 3 and "sin_backward" in text

@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
-from wengert.learn.drawing import Edge, Matrix, draw_curves, draw_graph, draw_matrices, draw_regions, draw_steps
-from wengert.learn.drawing import draw_value as draw
-from wengert.learn.drawing.plots import draw_bars
+from wengert.learn import draw
+from wengert.learn.drawing import (
+    Edge,
+    Matrix,
+    draw_bars,
+    draw_curves,
+    draw_graph,
+    draw_matrices,
+    draw_regions,
+    draw_steps,
+)
+from wengert.learn.mytorch import Autograd, Operations
 from wengert.learn.value import Value
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,6 +50,24 @@ def test_a_value_is_drawn_with_its_data_and_gradients(value):
     assert {"v7 = v5 - v6", "data 11.65", "grad 1.716", "v2 = x2", "0.2837", "-1"} <= set(words(picture))
     assert len(boxes(picture)) == 7 and picture.svg().count("marker-end") == 8
     assert picture._repr_svg_() == picture.svg()
+
+
+def test_a_tape_is_drawn_as_the_same_graph(value):
+    engine = Autograd()
+    op = Operations(engine)
+    x1, x2 = np.array(2.0), np.array(5.0)
+    op.sub(op.add(op.log(x1), op.mul(x1, x2)), op.sin(x2))
+    engine.backward(1)
+    assert draw(engine, x1, x2).svg() == draw(*value).svg()
+    assert "v7 = v5 - v6" in words(draw(engine))  # the inputs are found
+    op.sum(op.mul(np.ones((2, 3)), np.ones(3)))
+    assert "data of shape (2, 3)" in words(draw(engine))
+
+
+def test_there_has_to_be_something_to_draw():
+    for nothing in (Autograd(), 3.0):
+        with pytest.raises(TypeError, match="takes a Value or an engine with a tape"):
+            draw(nothing)
 
 
 def test_boxes_do_not_overlap_and_lie_inside(value):

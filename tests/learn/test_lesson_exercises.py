@@ -6,12 +6,14 @@ The probes run in this process, on folders; how a submission is shut in is teste
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from wengert.learn import handout
 from wengert.learn.exercises import find
 from wengert.learn.exercises.gaps import with_gaps
 from wengert.learn.grading import judge, wire
@@ -125,7 +127,7 @@ def test_keeping_everything_is_no_checkpointing(tmp_path, monkeypatch):
     text = text.replace("    value = None\n", "    return gradient(layers, x, g)\n")
     found = problems("checkpoints", text, tmp_path, monkeypatch)
     title = "checkpointed_gradient: few arrays alive, each forward at most twice"
-    assert set(found) == {title} and "were alive at once" in found[title]
+    assert set(found) == {title} and "arrays alive at once that are too many" in found[title]
 
 
 def test_the_checks_of_every_exercise_depend_on_the_seed():
@@ -137,6 +139,18 @@ def test_the_checks_of_every_exercise_depend_on_the_seed():
             assert len(first) == len(second)
             differing += first != second
         assert differing >= len(exercise.checks) / 2, name
+
+
+def test_every_check_has_cases_that_students_can_see(tmp_path):
+    handout.write(tmp_path, find("cse"))
+    (tmp_path / "homework" / "cse.py").write_text(
+        solution("cse").replace("return kept, [instead", "return lines, [name")
+    )
+    command = [sys.executable, str(tmp_path / "autograder" / "runner.py")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1 and "cse: repeated lines are computed once" in run.stdout, run.stdout + run.stderr
+    for name in NAMES:
+        assert all(check["cases"] for check in handout.public_cases(find(name))["checks"]), name
 
 
 def test_marks_and_minutes_are_round():

@@ -27,6 +27,7 @@ class Line:
     formula: str
     value: Any
     adjoint: Any
+    sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{f'{self.name} = {self.formula}':<20}{_figure(self.value)}   adjoint {_figure(self.adjoint)}"
@@ -87,24 +88,28 @@ def formula(op: str, parts: Sequence[str]) -> str:
 def _of_value(result: Value, inputs: Sequence[Value], called: Sequence[str]) -> list[Line]:
     names = names_of(result, inputs)
     lines = [Line(names[value], name, value.data, value.grad) for value, name in zip(inputs, called)]
-    rest = list(names)[len(inputs) :]
-    return lines + [Line(names[value], formula_of(value, names), value.data, value.grad) for value in rest]
+    for value in list(names)[len(inputs) :]:
+        sources = tuple(names[source] for source, _ in value._sources if source in names)
+        lines.append(Line(names[value], formula_of(value, names), value.data, value.grad, sources))
+    return lines
 
 
 def _of_tape(engine: Autograd, inputs: Sequence[Any], called: Sequence[str]) -> list[Line]:
     buffer = engine.gradient_buffer
     names = {buffer.get_memory_loc(array): f"v{i + 1}" for i, array in enumerate(inputs)}
     arrays, formulas = list(inputs), list(called)
+    sources: list[tuple[str, ...]] = [()] * len(inputs)
     for operation in engine.operation_list:
         places = [buffer.get_memory_loc(array) for array in operation.inputs]
         if any(place in names for place in places):
             parts = [names.get(place, _constant(array)) for place, array in zip(places, operation.inputs)]
+            sources.append(tuple(names[place] for place in places if place in names))
             names[buffer.get_memory_loc(operation.output)] = f"v{len(names) + 1}"
             arrays.append(operation.output)
             formulas.append(formula(operation.backward_operation.__name__.removesuffix("_backward"), parts))
     last = np.ones(np.shape(arrays[-1]))  # the result is no operation's input, so it has no spot: backward began with 1
     adjoints = [buffer.get_param(array) if buffer.is_in_memory(array) else last for array in arrays]
-    return [Line(*line) for line in zip(names.values(), formulas, arrays, adjoints)]
+    return [Line(*line) for line in zip(names.values(), formulas, arrays, adjoints, sources)]
 
 
 def _constant(array: Any) -> str:

@@ -81,7 +81,7 @@ class Comparison:
         return f"f({', '.join(self.names)}){formula}, at {place}"
 
     def sections(self) -> list[Section]:
-        """All there is to tell, in order."""
+        """The sections, in order."""
         return [
             self._side_by_side(),
             self._symbolic(),

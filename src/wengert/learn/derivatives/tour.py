@@ -27,10 +27,11 @@ def tour(seconds: float = 2.0, page: str | None = None) -> None:
     if page is not None:
         print(f"\nwrote {comparison.page(Path(page))}")
     print("\nTry your own function: print(wg.learn.compare(f, x))")
+    print("Lessons and exercises: docs/lessons and examples/notebooks/lessons")
 
 
 def tell(sections: Iterable[Section]) -> Iterator[Section]:
-    """Print sections, waiting for Enter between them if a person is there; those that were told."""
+    """Print sections, waiting for Enter between them if a person is there; those that were printed."""
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     for section in sections:
         print(f"\n{to_text(section)}", flush=True)

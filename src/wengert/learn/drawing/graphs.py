@@ -1,4 +1,4 @@
-"""Graphs as boxes and arrows, from left to right: a Value and all that it was computed from, or any boxes and edges.
+"""Graphs as boxes and arrows, from left to right.
 
 In: boxes by name with a few lines of text each, and edges between names. Out: a Picture. A box stands in the column
 after its last source, and columns are ordered so that few edges cross.
@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wengert.learn.drawing.svg import GREY, INK, Picture
-from wengert.learn.value.engine import Value, in_order
-from wengert.learn.wengert_list import formula_of, names_of
+from wengert.learn.drawing.svg import INK, Picture
 
 _LETTER, _LINE, _GAP_X, _GAP_Y, _MARGIN = 7.9, 18, 70, 22, 12
 
@@ -112,22 +110,3 @@ def _columns(names: Sequence[str], edges: Sequence[Edge]) -> tuple[list[list[str
         for i, name in enumerate(column):
             height[name] = (i + 0.5) / len(column)
     return columns, routes
-
-
-def draw_value(result: Value, *inputs: Value, derivatives: bool = False) -> Picture:
-    """The graph of a Value: in each box its name and formula, its data and its gradient.
-
-    Name the inputs to have v1, v2, ... count from them; without them every leaf is an input. `derivatives` writes the
-    local derivative beside each arrow.
-    """
-    inputs = inputs or tuple(value for value in in_order(result) if not value._sources)
-    names = names_of(result, inputs)
-    boxes, edges = {}, []
-    for value, name in names.items():
-        text = formula_of(value, names) if value._sources else f"x{name[1:]}"
-        boxes[name] = [f"{name} = {text}", f"data {value.data:.4g}", f"grad {value.grad:.4g}"]
-        for source, slope in value._sources:
-            if source in names:
-                edges.append(Edge(names[source], name, f"{slope:.4g}" if derivatives else ""))
-    colours = {names[value]: GREY for value in inputs}
-    return draw_graph(boxes, edges, f"the graph of {list(names.values())[-1]}", colours)

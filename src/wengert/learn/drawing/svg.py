@@ -86,7 +86,7 @@ class Picture:
         )
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" '
-            f'width="{self.width:g}" role="img" style="max-width:100%;height:auto" '
+            f'width="{self.width:g}" role="img" style="max-width:100%;min-width:{0.85 * self.width:.0f}px;height:auto" '
             f'font-family="ui-monospace, monospace" fill="currentColor"><title>{html.escape(self.title)}</title>'
             f"{f'<defs>{tips}</defs>' if tips else ''}{''.join(self._parts)}</svg>"
         )

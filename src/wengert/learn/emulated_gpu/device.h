@@ -4,6 +4,11 @@
    to __syncthreads() or ends; then the next one does, in order or in reverse. Pointers to global memory count what is
    read and written, and refuse what lies outside. */
 
+#ifdef __APPLE__ /* where contexts are an extension */
+#define _XOPEN_SOURCE 700
+#define _DARWIN_C_SOURCE
+#endif
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

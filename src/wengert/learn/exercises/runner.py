@@ -54,12 +54,15 @@ def _problem(wire, probes, check, inputs, expected, is_refused) -> str:
 
 
 def _agree(found, expected, rtol, atol) -> bool:
+    if isinstance(expected, dict):
+        has_parts = isinstance(found, dict) and list(found) == list(expected)
+        return has_parts and all(_agree(found[key], expected[key], rtol, atol) for key in expected)
     if isinstance(expected, tuple):
         is_tuple = isinstance(found, tuple) and len(found) == len(expected)
         return is_tuple and all(_agree(a, b, rtol, atol) for a, b in zip(found, expected))
     if expected is None or isinstance(expected, str):
         return bool(found == expected) if type(found) is type(expected) else False
-    if isinstance(found, (str, tuple)) or found is None or np.shape(found) != np.shape(expected):
+    if isinstance(found, (str, tuple, dict)) or found is None or np.shape(found) != np.shape(expected):
         return False
     return bool(np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True))
 
