@@ -1,7 +1,64 @@
-"""A recorded computation as plain data: what the page's script draws and tells.
+"""A recorded computation as plain data: what the page's scripts draw.
 
-In: a Recorded. Out: dictionaries and lists, ready for JSON. A node is described once, by its number; edges, gradients
-and rules are numbers of nodes.
+In: a RecordedCall. Out: dictionaries and lists, ready for JSON. A node is described once, by its number; edges,
+gradients, rules and groups are numbers. Fields in brackets may be absent. The page:
+
+    title, differentiated     the function's name; whether the gradients have been computed
+    forward, backward         the nodes, in the order in which they are computed
+    inputs, outputs           numbers of forward nodes; the inputs in the order of the function's arguments
+    groups                    see below; none for a Tensor that was recorded before anything watched
+    [formulas]                of a function of a few numbers: what a browser needs to compute the page anew
+    [compiler], [ranks]       of a compiled function; see `passes` and `ranks`
+
+A node:
+
+    id, name, op, type        `v3`, or a parameter's own name; inputs are v1, v2, ..., as in `wg.learn.compare`
+    sources, text             numbers of nodes; `log(v1)`
+    [given], [role], [label]  an "argument", "parameter", "buffer" or "constant", and its name in the program (`x1`)
+    [group], [function]       the innermost group it belongs to; the public function that recorded it, `cross_entropy`
+    [module]                  the path of its module
+    [value], [scalar]         what is known of its value (`summary`); the text of a value of one element
+    [line], [source], [attrs], [accumulates]
+
+A forward node has besides
+
+    cotangents                the numbers of its adjoints' nodes
+    [derivatives]             with respect to each source: of, symbols, local, [value], [scalar]
+    [adjoint]                 name (`v̄3`), [node], [scalar], [same_as] (`v̄5`: the adjoint of which it is the same node),
+                              [seed] (true where the backward pass begins),
+                              [terms]: reader, text (`v̄6 * ∂v6/∂v2`), symbols, [node], [scalar] (-0.283662),
+                              [numbers] (`-1 * 0.283662`); one for each path over which the adjoint is accumulated
+                              [sum]: `-0.283662 + 2 = 1.71634`, where there are several terms and all are numbers
+
+and a node of the gradient
+
+    role                      "seed", "accumulation" (the sum of the terms of an adjoint) or "step"
+    [rule], [at]              the forward node whose rule recorded it; of an accumulation the node whose adjoint it is
+    [terms]                   of an accumulation: the numbers of the nodes that it adds
+    adjoint_of                the forward nodes of which it is the adjoint
+
+A group is one call, of a module or of a public function. Groups nest, and a node belongs to the innermost one:
+
+    id, kind, side            "module" or "function"; "forward" or "backward"
+    label                     `conv1`, `cross entropy`; in the gradient `cross entropy backward`
+    [parent], [of]            the group around it; in the gradient, the forward group that it differentiates
+    module, [class]           the path (`ResNet.layer1.0.conv1`), and the module's class (`Conv2d`)
+    [function]                the function's public name
+    nodes                     those recorded directly in it, not those of the groups inside
+    leaf                      whether no module is inside: such a group is one box at first sight
+    [output], [inputs]        types of what comes out of it and of what goes in, parameters aside
+    [parameters]              how many elements its parameters have, those of the modules inside included
+    [seconds]                 from a profile
+    [line], [source]          the line of the call
+
+A call that shows as a single node is no group: the node stands for it. What was recorded outside of modules and calls
+has no group. `formulas` is
+
+    inputs                    [id, value] of each input that may be moved
+    steps                     [id, JavaScript], in order: each is an expression of `v[id]`, also for the gradient's nodes
+    derivatives               [id, position, JavaScript]: of the local derivatives
+
+and is there only if all nodes have one element and every op a JavaScript expression.
 """
 
 from __future__ import annotations

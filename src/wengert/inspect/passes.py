@@ -1,7 +1,14 @@
 """What the compiler made of a recorded graph, as plain data: the graph after each pass, its kernels, memory, times.
 
 In: a graph as recorded, and its program. Out: dictionaries for the page. Nodes that a pass left alone are the same in
-the next graph, so each is described once, and a pass is a list of numbers.
+the next graph, so each is described once, and a pass is a list of numbers. The page's `compiler` is
+
+    nodes       id, name (of what was given: `conv1.weight`; else as on the page, `v12`, where it is the same value), op,
+                type, sources, [given], [module], [function], [line], [source]
+    passes      name, facts, nodes, [added], change: what it did, as a sentence; the last one is the grouping in kernels
+    kernels     number, symbol (its function's name in the source), name, nodes, source, [seconds], [module], [line]
+    memory      for each step: live (bytes), values ([bytes, what, line]), kernel (its number)
+    arena, arena_bytes, peak_bytes, language
 """
 
 from __future__ import annotations
