@@ -333,7 +333,8 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_profile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--by", action="append", choices=["op", "kernel", "module", "line"], help="tables to show")
+    kinds = ["op", "kernel", "module", "function", "line"]
+    parser.add_argument("--by", action="append", choices=kinds, help="tables to show")
     parser.add_argument("--top", type=int, default=10, help="rows of each table (default: %(default)s)")
     parser.add_argument("--trace", metavar="FILE", help="write the events for Chrome's trace viewer")
 

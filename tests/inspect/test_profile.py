@@ -124,7 +124,7 @@ def test_a_profile_ends_with_its_block_also_by_an_error():
 def test_rows_by_something_unknown_say_what_there_is():
     with wg.profile() as p:
         pass
-    with pytest.raises(wg.errors.ArgumentError, match="op, kernel, module, line"):
+    with pytest.raises(wg.errors.ArgumentError, match="op, kernel, module, function, line"):
         p.rows("file")
 
 

@@ -6,19 +6,22 @@ gradients, rules and groups are numbers. Fields in brackets may be absent. The p
     title, differentiated     the function's name; whether the gradients have been computed
     forward, backward         the nodes, in the order in which they are computed
     inputs, outputs           numbers of forward nodes; the inputs in the order of the function's arguments
-    groups                    see below; none for a Tensor that was recorded before anything watched
+    groups                    see below; of a Tensor, which was recorded before anything watched, only those of modules
     [formulas]                of a function of a few numbers: what a browser needs to compute the page anew
     [compiler], [ranks]       of a compiled function; see `passes` and `ranks`
 
 A node:
 
-    id, name, op, type        `v3`, or a parameter's own name; inputs are v1, v2, ..., as in `wg.learn.compare`
+    id, name, op, type        `v3`, a parameter's own name, or `c1` of a constant; inputs are v1, v2, ..., as in
+                              `wg.learn.compare`
     sources, text             numbers of nodes; `log(v1)`
-    [given], [role], [label]  an "argument", "parameter", "buffer" or "constant", and its name in the program (`x1`)
+    [given], [role], [label]  an "argument", "leaf", "parameter", "buffer" or "constant"; its name in the program (`x1`)
     [group], [function]       the innermost group it belongs to; the public function that recorded it, `cross_entropy`
-    [module]                  the path of its module
+    [module]                  the path of its module, as a list
     [value], [scalar]         what is known of its value (`summary`); the text of a value of one element
-    [line], [source], [attrs], [accumulates]
+    [seconds]                 from a profile: the mean of one time
+    [accumulates], [assigns]  the tensor whose `grad`, or whose value, it becomes
+    [line], [source], [attrs]
 
 A forward node has besides
 
@@ -46,66 +49,75 @@ A group is one call, of a module or of a public function. Groups nest, and a nod
     [function]                the function's public name
     nodes                     those recorded directly in it, not those of the groups inside
     leaf                      whether no module is inside: such a group is one box at first sight
-    [output], [inputs]        types of what comes out of it and of what goes in, parameters aside
+    [output], [inputs]        the type of what comes out of it; a list of those that go in, parameters aside
     [parameters]              how many elements its parameters have, those of the modules inside included
     [seconds]                 from a profile
     [line], [source]          the line of the call
 
 A call that shows as a single node is no group: the node stands for it. What was recorded outside of modules and calls
-has no group. `formulas` is
+has no group. `formulas` is there only if all nodes have one element and every op a JavaScript expression:
 
     inputs                    [id, value] of each input that may be moved
-    steps                     [id, JavaScript], in order: each is an expression of `v[id]`, also for the gradient's nodes
-    derivatives               [id, position, JavaScript]: of the local derivatives
-
-and is there only if all nodes have one element and every op a JavaScript expression.
+    given                     by id, the values of all nodes where the computation begins
+    functions                 by name, JavaScript functions: what `f` holds
+    steps                     [id, JavaScript], in order: expressions of `v[id]` and `f.name(...)`, gradient included
+    derivatives               [id, position, JavaScript] of the local derivatives
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from wengert.core.graph import Node, describe_type, has_array
+from wengert.core.graph import Node, describe_type
+from wengert.inspect.adjoints import Adjoints, scalar
+from wengert.inspect.calls import Call
+from wengert.inspect.formulas import formulas
+from wengert.inspect.groups import Groups
 from wengert.inspect.lines import line_of
-from wengert.inspect.recorded import RecordedCall, evaluate
+from wengert.inspect.names import adjoint_name, value_names
+from wengert.inspect.recorded import ARGUMENT, CONSTANT, RecordedCall
 from wengert.inspect.summary import summary
-from wengert.inspect.symbols import call_text, local_derivatives
-from wengert.ops.core import DATA, PLACEHOLDER, VARIABLE
+from wengert.inspect.symbols import call_text
+from wengert.inspect.times import Times
 
 
-def is_given(node: Node) -> bool:
-    """Whether a node is where a computation begins: an argument, a parameter, a value with no history."""
-    return node.op in (DATA, PLACEHOLDER, VARIABLE) or (not node.sources and has_array(node))
-
-
-def as_data(recorded: RecordedCall) -> dict[str, Any]:
-    """The computation for the page."""
-    return _Model(recorded).data()
+def as_data(recorded: RecordedCall, times: Times | None = None) -> dict[str, Any]:
+    """The computation for the page, with times if a profile has some."""
+    return _Model(recorded, times).data()
 
 
 class _Model:
     """The numbers and names of the nodes, and the description of each."""
 
-    def __init__(self, recorded: RecordedCall) -> None:
+    def __init__(self, recorded: RecordedCall, times: Times | None) -> None:
         self.recorded = recorded
+        self.times = times
         nodes = [*recorded.forward, *recorded.backward]
         self.numbers = {node: i for i, node in enumerate(nodes)}
-        self.names = _named(recorded)
-        self.modules = _modules(recorded, nodes)
-        self.accumulated = recorded.accumulated_nodes()
+        self.names = node_names(recorded)
+        self.groups = Groups(recorded, times)
+        self.adjoints = Adjoints(recorded, self.names, self.numbers)
+        self.accumulated, self.assigned = recorded.accumulated_nodes(), recorded.assigned_nodes()
+        self.adjoint_of: dict[Node, list[Node]] = {}
+        for node in recorded.forward:
+            for cotangent in _cotangents(recorded, node):
+                if cotangent is not None:
+                    self.adjoint_of.setdefault(cotangent, []).append(node)
 
     def data(self) -> dict[str, Any]:
         recorded = self.recorded
-        return {
+        found = {
             "title": recorded.title,
-            "forward": [self._description(node) | self._derivatives(node) for node in recorded.forward],
-            "backward": [self._description(node) | self._rule(node) for node in recorded.backward],
-            "outputs": self._numbered(recorded.outputs),
             "differentiated": recorded.differentiated,
+            "forward": [self._description(node) | self._derivatives(node) for node in recorded.forward],
+            "backward": [self._description(node) | self._gradient(node) for node in recorded.backward],
+            "inputs": self._numbered(recorded.inputs),
+            "outputs": self._numbered(recorded.outputs),
+            "groups": self.groups.data(self.numbers),
         }
+        computed_anew = formulas(recorded, self.numbers, self.adjoints)
+        return found | ({"formulas": computed_anew} if computed_anew is not None else {})
 
     def _numbered(self, nodes: Iterable[Node | None]) -> list[int]:
         return [self.numbers[node] for node in nodes if node in self.numbers]
@@ -119,52 +131,69 @@ class _Model:
             "type": describe_type(node),
             "sources": list(dict.fromkeys(self._numbered(node.sources))),
         }
-        if is_given(node):
-            described |= {"given": True, "sources": [], "text": "given"}
+        if node in self.recorded.given:
+            described |= {"given": True, "sources": []} | self._origin(node)
         else:
             described["text"] = call_text(node, self.names)
         attrs = {key: str(value)[:200] for key, value in node.attrs.items() if key not in ("slot", "body")}
         if attrs:
             described["attrs"] = attrs
-        if self.modules[node]:
-            described["module"] = list(self.modules[node])
-        if node in self.accumulated:
-            described["accumulates"] = self.accumulated[node]
+        described |= self._place(node)
+        for word, named in (("accumulates", self.accumulated), ("assigns", self.assigned)):
+            if node in named:
+                described[word] = named[node]
         described |= line_of(node.location)
         if node in self.recorded.values:
-            described["value"] = summary(self.recorded.values[node])
+            value = self.recorded.values[node]
+            described |= {"value": summary(value)} | scalar(value)
         return described
+
+    def _origin(self, node: Node) -> dict[str, Any]:
+        """Of what was given: what it is, and its name in the program."""
+        role = self.recorded.given[node]
+        label = self.recorded.names.get(node)
+        if label is None:
+            return {"role": role, "text": role}
+        return {"role": role, "label": label, "text": label if role == ARGUMENT else f"{label} ({role})"}
+
+    def _place(self, node: Node) -> dict[str, Any]:
+        """The call that a node belongs to."""
+        found: dict[str, Any] = {}
+        call: Call | None = self.groups.calls[node]
+        group = self.groups.of.get(node)
+        if group is not None:
+            found["group"] = group.number
+        if call is not None and call.path:
+            found["module"] = list(call.path)
+        if call is not None and call.function and node not in self.recorded.given:
+            found["function"] = call.function
+        seconds = self.times.of_node(node, call) if self.times is not None else None
+        return found | ({"seconds": seconds} if seconds else {})
 
     def _derivatives(self, node: Node) -> dict[str, Any]:
-        """Of a forward node: its cotangents, and its derivative by each source in symbols and in numbers."""
+        """Of a forward node: its local derivatives, and its adjoint."""
         described: dict[str, Any] = {"cotangents": self._numbered(_cotangents(self.recorded, node))}
-        found = local_derivatives(node, self.names) if node.tracked and not is_given(node) else None
-        if found:
-            described["derivatives"] = [self._derivative(node, *each) for each in found if each[0] in self.numbers]
-        return described
+        derivatives = self.adjoints.derivatives_data(node)
+        if derivatives:
+            described["derivatives"] = derivatives
+        adjoint = self.adjoints.data(node)
+        return described | ({"adjoint": adjoint} if adjoint is not None else {})
 
-    def _derivative(self, node: Node, source: Node, text: str, derivative: Node | None, g: Node) -> dict[str, Any]:
-        described: dict[str, Any] = {"of": self.numbers[source], "symbols": text, "local": derivative is not None}
-        if derivative is not None and node in self.recorded.values:
-            values = {**self.recorded.values, g: np.ones(node.shape, node.dtype)}
-            evaluate([derivative], values)
-            described["value"] = summary(values[derivative])
-        return described
-
-    def _rule(self, node: Node) -> dict[str, Any]:
-        """Of a gradient's node: the forward node whose rule recorded it."""
-        forward = self.recorded.observed.forward_of(node)
-        return {"rule": self.numbers[forward]} if forward in self.numbers else {}
-
-
-def _modules(recorded: RecordedCall, nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
-    """The module of each node; what was given is where it is first used."""
-    found = recorded.observed.modules_in(nodes)
-    for node in reversed(nodes):
-        for source in node.sources:
-            if source in found and is_given(source):
-                found[source] = found[node]
-    return found
+    def _gradient(self, node: Node) -> dict[str, Any]:
+        """Of a gradient's node: what it is in the chain rule."""
+        observed = self.recorded.observed
+        found: dict[str, Any] = {"adjoint_of": self._numbered(self.adjoint_of.get(node, []))}
+        if node in self.recorded.given:
+            return found
+        if node in observed.sums:
+            terms = self._numbered(observed.terms_of(node))
+            at = self._numbered([observed.sums[node]])
+            return found | {"role": "accumulation", "terms": terms} | ({"at": at[0]} if at else {})
+        forward = observed.forward_of(node)
+        if forward is None:
+            return found | {"role": "seed" if node in self.adjoint_of else "step"}
+        rule = self._numbered([forward])
+        return found | {"role": "step"} | ({"rule": rule[0]} if rule else {})
 
 
 def _cotangents(recorded: RecordedCall, node: Node) -> list[Node | None]:
@@ -173,17 +202,14 @@ def _cotangents(recorded: RecordedCall, node: Node) -> list[Node | None]:
     return found if isinstance(found, list) else [found]
 
 
-def _named(recorded: RecordedCall) -> dict[Node, str]:
-    """Textbook names: what was given by its own, then v1, v2, ...; a cotangent after its value, other gradients' nodes
-    g1, g2, ...
-    """
-    names = dict(recorded.names)
-    for letter, nodes in (("v", recorded.forward), ("g", recorded.backward)):
-        unnamed = [node for node in nodes if node not in names]
-        names.update((node, f"{letter}{i + 1}") for i, node in enumerate(unnamed))
+def node_names(recorded: RecordedCall) -> dict[Node, str]:
+    """The names of all nodes: v1, v2, ... of values, v̄1, v̄2, ... of adjoints, g1, g2, ... of what leads to these."""
+    own = {node: name for node, name in recorded.names.items() if recorded.given.get(node) != ARGUMENT}
+    constants = [node for node, role in recorded.given.items() if role == CONSTANT and node not in own]
+    own |= {node: f"c{i + 1}" for i, node in enumerate(constants)}
+    names = value_names(recorded.inputs, recorded.forward, own)
     for node in reversed(recorded.observed.cotangents):  # the last one reported, nearest to the output, gives the name
         if node in names:
-            own = names[node]
-            barred = f"{own[0]}\u0304{own[1:]}" if len(own) < 5 else f"grad {own}"
-            names.update((g, barred) for g in _cotangents(recorded, node) if g is not None)
-    return names
+            names.update((g, adjoint_name(names[node])) for g in _cotangents(recorded, node) if g is not None)
+    unnamed = [node for node in recorded.backward if node not in names]
+    return names | {node: f"g{i + 1}" for i, node in enumerate(unnamed)}

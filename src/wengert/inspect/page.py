@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wengert.inspect import model, passes, ranks
-from wengert.inspect.recorded import RecordedCall, record
+from wengert.inspect.recorded import record
+from wengert.inspect.times import Times, calls_of_program
 from wengert.runtime.debug.explain import is_compiled
 from wengert.runtime.program import build
-from wengert.runtime.static.compile import Compiled
-from wengert.runtime.static.specialization import Specialization
 
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
@@ -41,29 +41,34 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     >>> wg.inspect.page(lambda x, y: wg.log(x) + x * y - wg.sin(y), path, 2.0, 5.0).name
     'page.html'
     """
-    recorded = record(subject, args, kwargs)
-    data = model.as_data(recorded)
-    if recorded.specialization is not None:
-        data |= _compiled_data(subject, recorded, recorded.specialization, profile)
     target = Path(path)
-    target.write_text(document(data), encoding="utf-8")
+    target.write_text(document(data_of(subject, args, kwargs, profile)), encoding="utf-8")
     return target
 
 
-def _compiled_data(
-    compiled: Compiled, recorded: RecordedCall, made: Specialization, profile: Profile | None
+def data_of(
+    subject: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, profile: Profile | None = None
 ) -> dict[str, Any]:
-    """What the page has of a compiled function: its passes and kernels, and with a mesh the graph of a rank."""
-    found: dict[str, Any] = {}
-    ranked = ranks.rank_program(compiled, made, recorded.leaves)
+    """All that a page is drawn from; see `model`."""
+    recorded = record(subject, args, dict(kwargs or {}))
+    times = Times(profile) if profile is not None else None
+    made = recorded.specialization
+    if made is None:
+        return model.as_data(recorded, times)
+    ranked = ranks.rank_program(subject, made, recorded.leaves)
+    program: Any = build(made.graph, made.binding.pairs) if ranked is None else ranked.program
+    is_shown = program is not None and is_compiled(program)
+    seconds = profile.times_of(program) if profile is not None and is_shown else {}
+    if times is not None and is_shown:
+        times.take_program(program, calls_of_program(recorded.observed, made.graph, program), seconds)
+    data = model.as_data(recorded, times)
     if ranked is not None:
         numbered = {k: recorded.names[n] for k, n in enumerate(made.graph.inputs) if n in recorded.names}
-        found["ranks"] = ranks.as_data(ranked, recorded.observed, numbered, recorded.accumulated)
-    program = build(made.graph, made.binding.pairs) if ranked is None else ranked.program
-    if program is not None and is_compiled(program):
-        times = profile.times_of(program) if profile is not None else {}
-        found["compiler"] = passes.as_data(made.graph, program, recorded.observed, times)
-    return found
+        data["ranks"] = ranks.as_data(ranked, recorded.observed, numbered, recorded.accumulated)
+    if is_shown:
+        names = model.node_names(recorded)
+        data["compiler"] = passes.as_data(made.graph, program, recorded.observed, seconds, names)
+    return data
 
 
 def document(data: dict[str, Any]) -> str:

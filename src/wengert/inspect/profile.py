@@ -25,10 +25,11 @@ from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
 from wengert.core.graph import Node, describe_type
+from wengert.inspect.calls import Call, Calls
 from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
-from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
+from wengert.inspect.public_functions import textbook_name
 from wengert.inspect.table import ProfileRow, ceilings, table
 from wengert.nn.hooks import calls
 from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of
@@ -42,6 +43,8 @@ class Key(NamedTuple):
     op: str
     kernel: str
     module: tuple[str, ...]
+    function: str
+    is_step: bool  # of an optimizer
     location: Location
     device: str = HOST
 
@@ -77,7 +80,7 @@ class Profile:
         self.left_out = 0  # events beyond those kept
         self.memory = MemoryWatch()
         self._rows: dict[Key, ProfileRow] = {}
-        self._modules = Modules()
+        self._recorded_calls = Calls()
         self._steps: WeakKeyDictionary[Any, list[tuple[Key, Counts]]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
         self._times: dict[str, dict[int, list[float]]] = {}  # by a program's text, the seconds of each step
@@ -91,8 +94,8 @@ class Profile:
         flush()
         self._start = perf_counter()
         self._times_on_gpu.begin()
-        self._modules.remember(calls)
-        self._stack.enter_context(self._modules.watching())
+        self._recorded_calls.remember(calls)
+        self._stack.enter_context(self._recorded_calls.watching())
         watch.observer = self
         return self
 
@@ -117,7 +120,8 @@ class Profile:
     def _of_node(self, node: Node, device: str) -> tuple[Key, Counts]:
         """The key, bytes and operations of an op that runs alone."""
         kernel = f"{node.op.name} {describe_type(node)}"
-        key = Key(node.op.name, kernel, self._modules.module_of(node), node.location, device)
+        call = self._recorded_calls.call_of(node)
+        key = Key(node.op.name, kernel, *_place(call), node.location, device)
         return key, _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
 
     def calls_of(self, program: CpuProgram) -> Sequence[Callable[..., None]]:
@@ -180,14 +184,14 @@ class Profile:
 
     def _described(self, program: Any, device: str) -> list[tuple[Key, Counts]]:
         """For each step of a program its key, bytes and operations."""
-        modules: dict[Node, tuple[str, ...]] = {}
-        for report in pass_reports(program):  # from the graph as recorded on: what is known of a node is handed on
-            modules = self._modules.modules_in(report.graph.nodes)
+        calls: dict[Node, Call | None] = {}
+        for i, report in enumerate(pass_reports(program)):  # from the graph as recorded on: calls are handed on
+            calls = self._recorded_calls.calls_in(report.graph.nodes, after_pass=i > 0)
         found = []
         for i, (group, step) in enumerate(zip(program.plan.groups_of_steps, program.steps)):
             root = group.roots[0 if group.opaque else -1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
-            key = Key(names, described(group, step), modules.get(root, ()), root.location, device)
+            key = Key(names, described(group, step), *_place(calls.get(root)), root.location, device)
             found.append((key, _counts(moved_by(step), inside(program, i))))
         return found
 
@@ -211,11 +215,12 @@ class Profile:
         return sum(row.seconds for row in self._rows.values())
 
     def rows(self, by: str = "kernel") -> dict[str, ProfileRow]:
-        """What was counted, by `op`, `kernel`, `module` or `line`; the most seconds first."""
+        """What was counted, by `op`, `kernel`, `module`, `function` or `line`; the most seconds first."""
         names: dict[str, Callable[[Key], str]] = {
             "op": lambda key: key.op,
             "kernel": lambda key: key.kernel,
             "module": lambda key: ".".join(key.module) or "(outside of modules)",
+            "function": lambda key: textbook_name(key.function) or "(outside of functions)",
             "line": lambda key: describe(key.location),
         }
         if by not in names:
@@ -252,9 +257,18 @@ class Profile:
         target.write_text(json.dumps({"traceEvents": [*named, *events], "otherData": {"left out": self.left_out}}))
         return target
 
+    def rows_by_key(self) -> Sequence[tuple[Key, ProfileRow]]:
+        """All that was counted, apart."""
+        return list(self._rows.items())
+
     def times_of(self, program: Any) -> dict[int, float]:
         """The least seconds of each step of a program, by number, where it ran inside; equal programs count as one."""
         return {number: min(times) for number, times in self._times.get(program.source, {}).items()}
+
+
+def _place(call: Call | None) -> tuple[tuple[str, ...], str, bool]:
+    """The module and the public function of a call, and whether it is an optimizer's step."""
+    return ((), "", False) if call is None else (call.path, call.function, call.is_step)
 
 
 def _counts(moved: int, nodes: Sequence[Node]) -> Counts:

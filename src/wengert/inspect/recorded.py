@@ -8,7 +8,7 @@ looked at does not step.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,12 +23,12 @@ from wengert.core.devices import on_host
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.evaluation import apply_here
-from wengert.core.graph import RELEASED, Node, ancestors, has_array, now, recorded_as, recording, tracing
+from wengert.core.graph import RELEASED, Graph, Node, ancestors, has_array, now, recorded_as, recording, tracing
 from wengert.core.placement import ShardedArray
-from wengert.inspect.modules import Observed
+from wengert.inspect.calls import Observed
+from wengert.inspect.slots import module_slots, named_slots
 from wengert.nn.hooks import calls
-from wengert.nn.module import Module
-from wengert.ops.core import LITERAL, VARIABLE, literal, variable
+from wengert.ops.core import DATA, LITERAL, PLACEHOLDER, VARIABLE, literal, variable
 from wengert.ops.movement import broadcast_to
 from wengert.runtime.arguments import take_apart
 from wengert.runtime.capture import NONE, Captured
@@ -38,6 +38,7 @@ from wengert.runtime.static.specialization import Specialization
 from wengert.tensor import Tensor, engine
 
 Value = Any  # an array, or a tuple of them
+ARGUMENT, LEAF, PARAMETER, BUFFER, CONSTANT = "argument", "leaf", "parameter", "buffer", "constant"
 
 
 @dataclass
@@ -51,18 +52,60 @@ class RecordedCall:
     observed: Observed
     values: dict[Node, Value]
     names: dict[Node, str] = field(default_factory=dict)  # of what was given: arguments and parameters
+    given: dict[Node, str] = field(default_factory=dict)  # where the computation begins: what each is
+    inputs: list[Node] = field(default_factory=list)  # the arguments, in order
     specialization: Specialization | None = None  # of a compiled function: what its passes began with
     leaves: Sequence[Any] = ()  # of the arguments of a compiled function
     accumulated: dict[int, str] = field(default_factory=dict)  # by output: the tensor whose gradient it becomes
+    assigned: dict[int, str] = field(default_factory=dict)  # by output: the tensor whose value it becomes
+
+    def __post_init__(self) -> None:
+        first = [*self.forward, *(node for node in self.backward if node.op is not VARIABLE)]  # there: an assignment
+        self.given = {node: CONSTANT for node in first if is_given(node)}
+
+    def name_inputs(self, inputs: Iterable[tuple[Node, str]]) -> None:
+        """Note the arguments; they come first."""
+        named = [(node, name) for node, name in inputs if node in self.given]
+        self.inputs = list(dict.fromkeys(node for node, _ in named))
+        self.names.update(named)
+        self.given |= dict.fromkeys(self.inputs, ARGUMENT)
+        own = set(self.inputs)
+        self.forward = [*self.inputs, *(node for node in self.forward if node not in own)]
+        self.backward = [node for node in self.backward if node not in own]
+
+    def name_slots(self, slots: Iterable[tuple[Node, str]]) -> None:
+        """Note the parameters and buffers. A parameter's input and the variable on it have one name."""
+        named = dict(slots)
+        for node in self.given:
+            slot = node.sources[0] if node.op is VARIABLE and node.sources and node not in named else node
+            if slot in named and self.given[node] == CONSTANT:
+                self.names[node] = named[slot]
+                self.given[node] = PARAMETER if node.tracked else BUFFER
+
+    def take_leaves(self) -> None:
+        """Note what a Tensor was computed from and has no name: it is differentiated with respect to it."""
+        own = {node: None for node in self.forward if node.tracked and self.given.get(node) == CONSTANT}
+        self.given |= dict.fromkeys(own, LEAF)
+        self.inputs = list(own)
+        self.forward = [*own, *(node for node in self.forward if node not in own)]
 
     @property
     def differentiated(self) -> bool:
         """Whether the gradients have been computed, and not only how they would be."""
         return all(node in self.values for node in self.backward)
 
+    def assigned_nodes(self) -> dict[Node, str]:
+        """The nodes that are assigned to a tensor, with its name."""
+        return {self.outputs[k]: name for k, name in self.assigned.items()}
+
     def accumulated_nodes(self) -> dict[Node, str]:
         """The nodes that become the gradient of a tensor (PyTorch's AccumulateGrad), with that tensor's name."""
         return {self.outputs[k]: name for k, name in self.accumulated.items()}
+
+
+def is_given(node: Node) -> bool:
+    """Whether a node is where a computation begins: an argument, a parameter, a value with no history."""
+    return node.op in (DATA, PLACEHOLDER, VARIABLE) or (not node.sources and has_array(node))
 
 
 def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
@@ -93,7 +136,8 @@ def _of_tensor(value: Tensor) -> RecordedCall:
     observed = Observed()
     observed.remember(calls)
     recorded = _differentiated([value.node], observed, "Tensor")
-    recorded.names.update((slot.node, name) for slot, name in _slots_of(observed.outermost))
+    recorded.name_slots((slot.node, name) for slot, name in module_slots(observed.outermost))
+    recorded.take_leaves()
     leaves = [node.attrs["slot"]() for node in recorded.forward if node.op is VARIABLE and "slot" in node.attrs]
     if any(leaf is not None and leaf.grad is not None for leaf in leaves):
         evaluate(recorded.backward, recorded.values)
@@ -114,8 +158,8 @@ def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
     recorded = _differentiated(outputs, observed, _title(function))
     evaluate(recorded.backward, recorded.values)
     names = _argument_names(function, args, kwargs)
-    recorded.names.update((leaf.node, name) for leaf, name in zip(given, names) if isinstance(leaf, Tensor))
-    recorded.names.update((slot.node, name) for slot, name in _named_slots(function, observed))
+    recorded.name_inputs((leaf.node, name) for leaf, name in zip(given, names) if isinstance(leaf, Tensor))
+    recorded.name_slots((slot.node, name) for slot, name in named_slots(function, observed))
     return recorded
 
 
@@ -171,9 +215,9 @@ def _behind(outputs: Sequence[Node]) -> list[Node]:
     return ancestors(outputs, stop=stop)
 
 
-def _shown(nodes: Sequence[Node]) -> list[Node]:
+def _shown(nodes: Sequence[Node], seeds: Container[Node] = ()) -> list[Node]:
     """The nodes without the numbers written in the program, which stand in the text of the ops that use them."""
-    return [node for node in nodes if node.op is not LITERAL]
+    return [node for node in nodes if node.op is not LITERAL or node in seeds]
 
 
 def evaluate(nodes: Sequence[Node], values: dict[Node, Value]) -> None:
@@ -214,26 +258,48 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
         values.update(zip(graph.inputs, _inputs(captured, call.leaves)))
         values.update((node, on_host(node.buffer)) for node in graph.captured())
         evaluate(graph.nodes, values)
-    after: set[Node] = set()  # gradients, and what is made from them: updates
-    for node in graph.nodes:
-        if observed.forward_of(node) is not None or not after.isdisjoint(node.sources):
-            after.add(node)
-    given = [*graph.inputs, *graph.captured()]
-    forward = [*given, *[node for node in graph.nodes if node not in after]]
-    backward = [node for node in graph.nodes if node in after]
+    observed.take_over(_stand_ins(captured, graph, call.leaves))
+    forward, backward = _sides(graph, observed)
+    seeds = observed.adjoint_nodes()
     title = f"compiled {_title(compiled._function)}"
-    recorded = RecordedCall(title, _shown(forward), _shown(backward), list(graph.outputs), observed, values)
+    recorded = RecordedCall(title, _shown(forward), _shown(backward, seeds), list(graph.outputs), observed, values)
     recorded.specialization, recorded.leaves = specialization, call.leaves
     names = _argument_names(compiled._function, args, kwargs)
-    recorded.names.update(zip(graph.inputs, [names[i] for i in captured.arguments] + captured.floats.names(names)))
+    recorded.name_inputs(zip(graph.inputs, [names[i] for i in captured.arguments] + captured.floats.names(names)))
     slots = {id(slot()): node for slot, node in zip(captured.slots, graph.inputs[_first_slot(captured) :])}
-    named = _named_slots(compiled._function, observed)
-    recorded.names.update((slots[id(slot)], name) for slot, name in named if id(slot) in slots)
-    recorded.accumulated = _accumulated(captured, {id(slot): name for slot, name in named})
+    named = named_slots(compiled._function, observed)
+    recorded.name_slots((slots[id(slot)], name) for slot, name in named if id(slot) in slots)
+    by_slot = {id(slot): name for slot, name in named}
+    recorded.accumulated = _accumulated(captured, by_slot)
+    recorded.assigned = {k: by_slot.get(id(slot()), "a tensor") for slot, k, _ in captured.assigned}
     before = graph.inputs[_first_slot(captured) + len(captured.slots) :]  # the gradients that are there already
     known = {id(slot): f"{name}.grad" for slot, name in named}
-    recorded.names.update((n, known[id(s())]) for s, n in zip(captured.grads, before) if id(s()) in known)
+    recorded.name_slots((n, known[id(s())]) for s, n in zip(captured.grads, before) if id(s()) in known)
     return recorded
+
+
+def _stand_ins(captured: Captured, graph: Graph, leaves: Sequence[Any]) -> dict[Node, Node]:
+    """By the node that a slot has, the input of the graph that stands for it."""
+    arguments = [leaves[i] for i in captured.arguments]
+    pairs = [*zip(arguments, graph.inputs)]
+    pairs += zip([slot() for slot in captured.slots], graph.inputs[_first_slot(captured) :])
+    return {slot.node: node for slot, node in pairs if isinstance(slot, Tensor)}
+
+
+def _sides(graph: Graph, observed: Observed) -> tuple[list[Node], list[Node]]:
+    """The nodes of the forward pass, and those of gradients and updates, each with what it is given."""
+    after = observed.adjoint_nodes() & set(graph.nodes)
+    for node in graph.nodes:
+        is_gradient = observed.forward_of(node) is not None or not after.isdisjoint(node.sources)
+        if is_gradient or observed.is_of_optimizer(node):
+            after.add(node)
+    given = [*graph.inputs, *graph.captured()]
+    read = {s for node in graph.nodes if node not in after and node.op is not VARIABLE for s in node.sources}
+    late = {s for node in after for s in node.sources if s not in read}
+    hidden = {s for node in graph.nodes if node.op is VARIABLE for s in node.sources} - read - late
+    forward = [node for node in given if node not in late and node not in hidden]
+    forward += [node for node in graph.nodes if node not in after]
+    return forward, [node for node in given if node in late] + [node for node in graph.nodes if node in after]
 
 
 def _accumulated(captured: Captured, names: dict[int, str]) -> dict[int, str]:
@@ -283,18 +349,3 @@ def _argument_names(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
         count = len(tree.flatten(argument)[0])
         names += [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
     return names
-
-
-def _named_slots(function: Any, observed: Observed) -> list[tuple[Tensor, str]]:
-    """The Tensors that a function refers to by name, and the parameters and buffers of the modules that it calls."""
-    found: list[tuple[Tensor, str]] = []
-    if inspect.isfunction(function) or inspect.ismethod(function):
-        variables = inspect.getclosurevars(function)
-        named = {**variables.globals, **variables.nonlocals}.items()
-        found += [(thing, name) for name, thing in named if isinstance(thing, Tensor)]
-    return found + _slots_of(observed.outermost)
-
-
-def _slots_of(modules: Iterable[Module]) -> list[tuple[Tensor, str]]:
-    """The parameters and buffers of modules, with their names."""
-    return [(slot, name) for m in modules for name, slot in [*m.named_parameters(), *m.named_buffers()]]

@@ -25,8 +25,9 @@ def summary(value: Any) -> dict[str, Any]:
         return found
     numbers = array.astype(np.float64).ravel()
     finite = numbers[np.isfinite(numbers)]
-    found["nan"] = int(np.isnan(numbers).sum())
-    found["inf"] = int(np.isinf(numbers).sum())
+    if array.size > 1:  # one number speaks for itself
+        found["nan"] = int(np.isnan(numbers).sum())
+        found["inf"] = int(np.isinf(numbers).sum())
     if finite.size:
         found |= {"min": number(finite.min()), "max": number(finite.max()), "mean": number(finite.mean())}
         if finite.size > _FEW:

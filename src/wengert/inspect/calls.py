@@ -1,0 +1,287 @@
+"""Which call of a module or of a public function a node was recorded in, and which forward node a gradient is from.
+
+In: what happens inside a `with` block. Nodes are numbered in the order they are recorded, so a module's nodes are those
+with a number between the beginning and the end of its call; the function is found on the stack while a node is made.
+The nodes that a rule records have one location, an object of their own, and what a pass makes of a node keeps its
+location, so calls are known by locations too. Nothing is kept on the nodes themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from bisect import bisect_right
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from types import FrameType
+from typing import Any, cast
+from weakref import ref
+
+from wengert.autodiff import reverse
+from wengert.core.code import Backward, Location
+from wengert.core.graph import Node, now, recording, seeing_nodes
+from wengert.inspect.public_functions import STEP, PublicFunctions
+from wengert.nn.hooks import observers
+from wengert.nn.module import Module
+from wengert.optim.optimizer import Optimizer
+
+Path = tuple[str, ...]
+_LOCATIONS = 200_000  # remembered at most: those of nodes long gone are of no use
+_ACCUMULATE = reverse._accumulate.__code__
+
+_functions = functools.cache(PublicFunctions)
+
+
+class Call:
+    """A call of a module, or of a public function: then it has the path of the module around it."""
+
+    __slots__ = ("around", "function", "is_step", "location", "module", "path")
+
+    def __init__(self, around: Call | None, path: Path, module: ref[Module] | None, function: str = "") -> None:
+        self.around = around
+        self.path = path
+        self.module = module  # none of a function's call
+        self.function = function  # its public name; none of a module's call
+        self.is_step = False  # of an optimizer
+        self.location: Location = None  # of the first node recorded in it
+
+    def __repr__(self) -> str:
+        return f"<call of {self.function or '.'.join(self.path)}>"
+
+
+class Calls:
+    """The calls that were under way when nodes were recorded; holds on to no node."""
+
+    def __init__(self) -> None:
+        self._changes: list[int] = [0]  # serial numbers from which on another call was the innermost
+        self._calls: list[Call | None] = [None]
+        self._stack: list[tuple[Module, Call]] = []  # modules being called
+        self._located: dict[int, tuple[Location, Call | None]] = {}  # by identity of a location, which passes hand on
+
+    def remember(self, ended: Iterable[tuple[int, int, ref[Module]]]) -> None:
+        """Take over calls of modules that have ended already, as far as their modules are there."""
+        later = [call for call in ended if call[0] > self._changes[-1]]
+        known = sorted(later, key=lambda call: (call[0], -call[1]))
+        around: list[tuple[int, Module, Call]] = []  # the calls under way, with their ends
+        for first, last, reference in known:
+            self._end_calls(around, first)
+            module = reference()
+            if module is not None:
+                call = self._module_call(around[-1][1:] if around else None, module)
+                around.append((last, module, call))
+                self._change(call, first)
+        self._end_calls(around, now())
+
+    def _end_calls(self, around: list[tuple[int, Module, Call]], number: int) -> None:
+        """End the calls that ended before a node's number."""
+        while around and around[-1][0] <= number:
+            last, _, _ = around.pop()
+            self._change(around[-1][2] if around else None, last)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look on while the block records."""
+        outer, recording.observer = recording.observer, self._came_to
+        observers.append(self._calling)
+        _functions().refresh()
+        try:
+            with seeing_nodes(self._made):
+                yield
+        finally:
+            observers.remove(self._calling)
+            recording.observer = outer
+
+    @contextmanager
+    def _calling(self, module: Module) -> Iterator[None]:
+        call = self._module_call(self._stack[-1] if self._stack else None, module)
+        self._stack.append((module, call))
+        self._change(call, now())
+        try:
+            yield
+        finally:
+            self._stack.pop()
+            self._change(self._stack[-1][1] if self._stack else None, now())
+
+    def _module_call(self, around: tuple[Module, Call] | None, module: Module) -> Call:
+        """The call of a module by another, or by none."""
+        if around is None:
+            return Call(None, (type(module).__name__,), ref(module))
+        return Call(around[1], (*around[1].path, *_name_within(around[0], module)), ref(module))
+
+    def _change(self, call: Call | None, number: int) -> None:
+        """From a node's number on, another call is the innermost."""
+        self._changes.append(number)
+        self._calls.append(call)
+
+    def _made(self, node: Node) -> None:
+        """A node was made: note which public function's call it is in, if its location is a new one."""
+        location = node.location
+        if isinstance(location, Backward) or id(location) in self._located:
+            return
+        call = self._stack[-1][1] if self._stack else None
+        found = _functions().call(sys._getframe(3))
+        if found is not None:
+            frame, name = found
+            marks = _marks_of(frame)
+            if id(self) not in marks:
+                marks[id(self)] = Call(call, call.path if call else (), None, name)
+                marks[id(self)].is_step = frame.f_code is STEP
+                self._entered(frame)
+            call = marks[id(self)]
+        if self._calls[-1] is not call:
+            self._change(call, node.serial)
+        if call is not None and call.location is None:
+            call.location = location
+        self._locate(location, call)
+
+    def _entered(self, frame: FrameType) -> None:
+        """A public function was called, and records its first node."""
+
+    def _came_to(self, node: Node, cotangent: Any) -> None:
+        """A backward walk came to a node; what its rule records has the location that was set for it just now."""
+        self._locate(recording.location, self.call_of(node))
+
+    def _locate(self, location: Location, call: Call | None) -> None:
+        if location is None:
+            return
+        if len(self._located) > _LOCATIONS:
+            for key in list(islice(self._located, _LOCATIONS // 2)):
+                del self._located[key]
+        self._located[id(location)] = (location, call)
+
+    def call_of(self, node: Node) -> Call | None:
+        """The innermost call in which a node, or the forward node behind it, was recorded."""
+        known = self._located.get(id(node.location))
+        if known is not None:
+            return known[1]
+        if isinstance(node.location, Backward):
+            return None
+        return self._calls[bisect_right(self._changes, node.serial) - 1]
+
+    def module_of(self, node: Node) -> Path:
+        """The path of the module in whose call a node was recorded."""
+        call = self.call_of(node)
+        return call.path if call is not None else ()
+
+    def calls_in(
+        self, nodes: Iterable[Node], after_pass: bool = False, known: Mapping[Node, Call | None] | None = None
+    ) -> dict[Node, Call | None]:
+        """The call of each node of a graph in order, beside those that are `known`.
+
+        What is new in a graph that a pass made, with a location that no recorded node has, is where its first source
+        is. Recorded nodes never are: what a user computes outside of modules belongs to none.
+        """
+        found: dict[Node, Call | None] = {}
+        around = found if known is None else ChainMap(found, cast(dict[Node, "Call | None"], known))
+        for node in nodes:
+            is_known = id(node.location) in self._located
+            if node.sources and (node.location is None or (after_pass and not is_known)):
+                found[node] = next((around[source] for source in node.sources if around.get(source)), None)
+                continue
+            found[node] = self.call_of(node)
+            if not is_known:
+                self._locate(node.location, found[node])
+        return found
+
+
+class Observed(Calls):
+    """The calls, and for each gradient's node the forward node whose rule recorded it; keeps the nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cotangents: dict[Node, Any] = {}
+        self.outermost: dict[Module, None] = {}  # the modules that no other called
+        self.optimizers: dict[Optimizer, None] = {}  # those that took a step
+        self.sums: dict[Node, Node] = {}  # by the node of an accumulation, the forward node whose adjoint it is
+        self._walked: dict[int, tuple[Location, Node]] = {}
+
+    def _module_call(self, around: tuple[Module, Call] | None, module: Module) -> Call:
+        if around is None:
+            self.outermost[module] = None
+        return super()._module_call(around, module)
+
+    def _entered(self, frame: FrameType) -> None:
+        if frame.f_code is STEP:
+            self.optimizers[frame.f_locals["self"]] = None
+
+    def _made(self, node: Node) -> None:
+        super()._made(node)
+        if isinstance(node.location, Backward) and node.op is reverse.add:
+            frame = sys._getframe(3)
+            while frame.f_code.co_name in ("record", "__call__") and frame.f_back is not None:
+                frame = frame.f_back
+            if frame.f_code is _ACCUMULATE:
+                self.sums[node] = frame.f_locals["node"]
+
+    def _came_to(self, node: Node, cotangent: Any) -> None:
+        super()._came_to(node, cotangent)
+        self.cotangents[node] = cotangent
+        self._walked[id(recording.location)] = (recording.location, node)
+
+    def forward_of(self, node: Node) -> Node | None:
+        """The forward node whose rule recorded a gradient's node; None for what is no gradient's."""
+        found = None
+        while id(node.location) in self._walked:
+            found = node = self._walked[id(node.location)][1]
+        return found
+
+    def adjoint_nodes(self) -> set[Node]:
+        """The nodes that are the adjoint of a forward node."""
+        parts = [g if isinstance(g, list) else [g] for g in self.cotangents.values()]
+        return {node for part in parts for node in part if node is not None}
+
+    def take_over(self, inputs: Mapping[Node, Node]) -> None:
+        """What was seen of nodes from outside holds for the inputs of a graph that stand for them."""
+        for outside, own in inputs.items():
+            if outside in self.cotangents:
+                self.cotangents[own] = self.cotangents.pop(outside)
+        self.sums = {total: inputs.get(at, at) for total, at in self.sums.items()}
+
+    def is_of_optimizer(self, node: Node) -> bool:
+        """Whether a node was recorded in the step of an optimizer."""
+        call = self.call_of(node)
+        return call is not None and call.is_step
+
+    def terms_of(self, node: Node) -> list[Node]:
+        """The terms that an accumulation adds, in the order in which they came; of another node, the node itself."""
+        at = self.sums.get(node)
+        if at is None:
+            return [node]
+        first, last = node.sources
+        return [*(self.terms_of(first) if self.sums.get(first) is at else [first]), last]
+
+
+class _Marks(dict[int, Call]):
+    """Which call a frame is, by who looks on."""
+
+    def __call__(self, *event: Any) -> None:
+        """Nothing: it stands where a debugger has its function, and one may come."""
+
+
+_held: tuple[FrameType, _Marks] | None = None  # under a debugger: the last frame that could not be marked
+
+
+def _marks_of(frame: FrameType) -> _Marks:
+    """The marks of a frame, which live as long as it. (To hold on to the frame would keep the values of its variables
+    alive, and what is computed depends on which are.)
+    """
+    global _held
+    marks = frame.f_trace
+    if isinstance(marks, _Marks):
+        return marks
+    if marks is None:
+        frame.f_trace = marks = _Marks()
+        return marks
+    if _held is None or _held[0] is not frame:  # a debugger has its function there
+        _held = frame, _Marks()
+    return _held[1]
+
+
+def _name_within(outer: Module, module: Module) -> Path:
+    """How a module is reached from the one that calls it; by its class where it is no part of it."""
+    for path, each in outer.named_modules():
+        if each is module and path:
+            return tuple(path.split("."))
+    return (type(module).__name__,)
