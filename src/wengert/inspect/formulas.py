@@ -27,6 +27,14 @@ _OF_MATH = (
     *("abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "cos", "cosh", "exp", "expm1"),
     *("floor", "hypot", "log", "log10", "log1p", "log2", "pow", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"),
 )
+_ERF = (  # 2 / sqrt(pi) e^(-a^2) (a + 2 a^3 / 3 + 4 a^5 / 15 + ...)
+    "const a = Math.abs(x); let term = (2 / Math.sqrt(Math.PI)) * Math.exp(-a * a) * a, sum = term;"
+    " for (let n = 1; a < 6 && term > 1e-17 * sum; n++) { term *= (2 * a * a) / (2 * n + 1); sum += term; }"
+)
+_TAIL = (  # e^(-a^2) / sqrt(pi) / (a + 1/2 / (a + 2/2 / (a + 3/2 / ...)))
+    "let tail = a; for (let n = 100; n > 0; n--) tail = a + n / 2 / tail;"
+    " tail = Math.exp(-a * a) / Math.sqrt(Math.PI) / tail;"
+)
 FUNCTIONS = {name: f"Math.{name}" for name in _OF_MATH}
 FUNCTIONS |= {
     "maximum": "Math.max",  # NaN wins in both languages
@@ -34,9 +42,8 @@ FUNCTIONS |= {
     "square": "(x) => x * x",
     "safe_multiply": "(g, d) => (g === 0 ? 0 : g * d)",
     "sigmoid": "(x) => 1 / (1 + Math.exp(-x))",
-    "erf": "(x) => { const a = Math.abs(x); let term = a, sum = a;"
-    " for (let n = 1; a < 6 && term > 1e-17 * sum; n++) { term *= (2 * a * a) / (2 * n + 1); sum += term; }"
-    " return Math.sign(x) * (a < 6 ? (2 / Math.sqrt(Math.PI)) * Math.exp(-a * a) * sum : 1); }",
+    "erf": f"(x) => {{ {_ERF} return Math.sign(x) * (a < 6 ? sum : 1); }}",
+    "erfc": f"(x) => {{ {_ERF} {_TAIL} const upper = a < 2 ? 1 - sum : tail; return x < 0 ? 2 - upper : upper; }}",
     "logaddexp": "(a, b) => (a === b ? a + Math.LN2 : Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b))))",
     "round": "(x) => { const f = Math.floor(x), r = x - f;"
     " return r < 0.5 ? f : r > 0.5 ? f + 1 : f % 2 === 0 ? f : f + 1; }",
