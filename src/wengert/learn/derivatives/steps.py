@@ -19,7 +19,6 @@ from wengert.autodiff.reverse import or_zero, reverse
 from wengert.core.dtypes import float64
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.graph import Graph, Node, dependents
-from wengert.inspect.names import value_names
 from wengert.learn.derivatives.recorded import Function, argument_names, record
 from wengert.ops.core import literal
 from wengert.ops.elementwise import add, divide, multiply, negative, power, subtract
@@ -53,14 +52,12 @@ def steps(function: Function, point: Sequence[float]) -> list[ElementaryStep]:
         if node.shape != ():
             raise ArgumentError(f"compare: {node.op.name} gives shape {node.shape}; only numbers make a table of steps")
     values, tangents, adjoints = _computed(inputs, nodes, point)
-    written = _Writing(inputs, nodes)
+    written = _Writing(nodes)
     found = []
     for i, node in enumerate(nodes):
         formula = written.formula(node) if node.sources else names[i]
         by_input = [row[i] for row in tangents]
-        found.append(
-            ElementaryStep(written.names[node], formula, values[i], by_input, adjoints[i], *written.rules(node))
-        )
+        found.append(ElementaryStep(f"v{i + 1}", formula, values[i], by_input, adjoints[i], *written.rules(node)))
     return found
 
 
@@ -84,8 +81,8 @@ def _computed(
 class _Writing:
     """Formulas and rules in the names v1, v2, ... of the steps."""
 
-    def __init__(self, inputs: list[Node], nodes: list[Node]) -> None:
-        self.names = value_names(inputs, nodes)
+    def __init__(self, nodes: list[Node]) -> None:
+        self.names = {node: f"v{i + 1}" for i, node in enumerate(nodes)}
         self.slopes = {node: _slopes(node, self.names) for node in nodes}
 
     def formula(self, node: Node) -> str:
