@@ -22,7 +22,8 @@ from wengert.runtime.program import build
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
 
-_SCRIPTS = ("pane.js", "details.js", "ranks.js", "compiler.js", "save.js", "main.js")
+_GRAPHS = ("layout", "layouter", "tree", "kinds", "draw", "minimap", "pane")
+_SCRIPTS = (*_GRAPHS, "panel", "search", "boxes", "sliders", "compiler", "ranks", "save", "main")
 _LIBRARIES = ("d3", "dagre")
 
 
@@ -74,9 +75,10 @@ def data_of(
 def document(data: dict[str, Any]) -> str:
     """The page for some data."""
     title = html.escape(data["title"])
-    scripts = [_library(name) for name in _LIBRARIES]
-    scripts += [f"const model = {_as_script(data)};", *map(_read, _SCRIPTS)]
-    parts = {"title": title, "style": _read("page.css"), "scripts": "".join(f"<script>{s}</script>\n" for s in scripts)}
+    scripts = {name: _library(name) for name in _LIBRARIES}
+    scripts |= {"model": f"const model = {_as_script(data)};"} | {name: _read(f"{name}.js") for name in _SCRIPTS}
+    text = "".join(f'<script id="script-{name}">{script}</script>\n' for name, script in scripts.items())
+    parts = {"title": title, "style": _read("page.css"), "scripts": text}
     text = _read("page.html")
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)

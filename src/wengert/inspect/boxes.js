@@ -1,0 +1,83 @@
+// What boxes of the computation and of its gradient say: their lines, their colours, and their words for screen readers.
+"use strict";
+
+const order = [...model.forward, ...model.backward].filter((node) => !node.given && node.value);
+const rank = new Map(order.map((node, i) => [node.id, i + 1]));
+const state = { step: order.length, picked: null, view: "" };
+const isLater = (node) => (node.given ? false : !rank.has(node.id) || rank.get(node.id) > state.step);
+const outputs = new Set(model.outputs);
+
+const adjointNode = (node) => nodes.get(node.adjoint?.node ?? node.cotangents?.[0]);
+const adjointName = (node) => node.adjoint?.name ?? adjointNode(node)?.name;
+
+// `7.39 | v̄3 1`: a number and its adjoint, each once it is computed.
+function numbersOf(node) {
+  const value = scalarOf(node);
+  if (value === undefined || isLater(node)) return undefined;
+  const holder = adjointNode(node);
+  const adjoint = node.adjoint?.scalar ?? scalarOf(holder);
+  return holder && adjoint !== undefined && !isLater(holder) ? `${value} | ${adjointName(node)} ${adjoint}` : value;
+}
+
+function nodeLines(node) {
+  const first = node.given ? (node.label && node.label !== node.name ? `${node.name} = ${node.label}` : node.name) : `${node.name} = ${node.text}`;
+  const second = node.accumulates ? `AccumulateGrad ${node.accumulates}` : numbersOf(node) ?? (scalarOf(node) === undefined ? shapeOf(node) : "not computed yet");
+  return [first, second];
+}
+
+const groupName = ({ label, about }) => (about.class && about.class !== label ? `${label} · ${about.class}` : label);
+// The last value of a group, where it is a number: that of a loss.
+const resultOf = (group) => { const last = group.nodes.at(-1); return last && scalarOf(last) !== undefined && group.about.kind === "function" ? numbersOf(last) : undefined; };
+const outputOf = (about) => (about.output === undefined ? undefined : [about.output].flat().map(shapeText).join(", "));
+
+function groupLines(group) {
+  const { about } = group;
+  const computed = group.nodes.filter((node) => !node.given).length;
+  const costs = [about.parameters > 0 && `${countText(about.parameters)} param.`, about.seconds !== undefined && timeText(about.seconds)].filter(Boolean);
+  return [groupName(group), resultOf(group) ?? outputOf(about) ?? `${computed} op${computed === 1 ? "" : "s"}`, ...(costs.length ? [costs.join(" · ")] : [])];
+}
+
+const linesOf = (item) => (item.group ? groupLines(item.group) : nodeLines(item.node));
+
+// The lines for which a box is laid out: a number has room for its adjoint and for other numbers, which it has later.
+function roomOf(item) {
+  const lines = linesOf(item);
+  if (!item.node || scalarOf(item.node) === undefined) return lines;
+  const holder = adjointNode(item.node);
+  return [lines[0], "0".repeat(model.formulas ? 12 : 8) + (holder ? "0".repeat(12) : "")];
+}
+
+// Seen from afar a box says only what it is.
+function farOf(item) {
+  const { group, node } = item;
+  if (group) return [group.label, ...(group.about.class && group.about.class !== group.label ? [group.about.class] : []), resultOf(group) ?? outputOf(group.about) ?? ""].filter(Boolean);
+  return node.given && scalarOf(node) === undefined ? [node.label ?? node.name, shapeOf(node)] : [scalarOf(node) === undefined ? node.op : nodeLines(node)[0], nodeLines(node)[1]];
+}
+
+// What a box says besides when it is seen from near.
+function moreOf(item) {
+  if (item.group) {
+    const { about } = item.group, computed = item.group.nodes.filter((node) => !node.given);
+    return [about.inputs?.length ? `in ${[about.inputs].flat().map(shapeText).join(", ")}` : "", `${computed.length} ops: ${[...new Set(computed.map((node) => node.op))].join(", ")}`, about.line ?? ""].filter(Boolean);
+  }
+  const { node } = item, isKnown = node.value && !isLater(node);
+  const holder = adjointNode(node);
+  return [
+    scalarOf(node) !== undefined ? node.type : isKnown && !node.value.parts ? `value ${brief(node.value)}` : "",
+    isKnown && scalarOf(node) === undefined && node.value.mean !== undefined ? `mean ${node.value.mean}` : "",
+    holder?.value && scalarOf(holder) === undefined && !isLater(holder) ? `${holder.name} ${brief(holder.value)}` : "",
+    node.line ?? "", node.source ?? "",
+  ].filter(Boolean);
+}
+
+function kindOfItem(item, isGradient) {
+  const kind = item.group ? kindOfGroup(item.group) : kindOfNode(item.node);
+  return [kind, item.group ? "group" : "", isGradient ? "gradient" : "", item.members.some((node) => outputs.has(node.id)) ? "output" : "",
+    item.node?.role === "accumulation" ? "accumulation" : ""].filter(Boolean).join(" ");
+}
+
+function labelOf(item) {
+  if (item.group) return `${[...groupLines(item.group)].join(", ")}; a group of ${item.members.length} nodes, Enter opens it`;
+  const { node } = item, value = scalarOf(node), holder = adjointNode(node), adjoint = node.adjoint?.scalar ?? scalarOf(holder);
+  return [equation(node), node.type, value !== undefined ? `value ${value}` : "", adjoint !== undefined ? `adjoint ${adjoint}` : "", node.line ?? ""].filter(Boolean).join(", ");
+}

@@ -1,0 +1,146 @@
+// The panel beside the graphs: what is known of a node or a group, in words and numbers.
+"use strict";
+
+const details = document.getElementById("details");
+const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const nodes = new Map([...model.forward, ...model.backward].map((node) => [node.id, node]));
+const linkTo = (id, text = nodes.get(id)?.name) => (nodes.has(id) ? `<button class="link" data-go="${id}">${escaped(text)}</button>` : escaped(text ?? ""));
+const table = (rows) => `<table>${rows.filter(Boolean).map(([name, html]) => `<tr><td>${name}</td><td>${html}</td></tr>`).join("")}</table>`;
+const codeAt = (line, source) => (line ? `<p class="line">${escaped(line)}</p>` : "") + (source ? `<pre>${escaped(source)}</pre>` : "");
+const NOT_YET = '<p class="none">not computed yet</p>';
+
+// The number of a value of one element.
+const scalarOf = (thing) => thing?.scalar ?? (thing?.value?.shown?.length === 1 && /\[\]$/.test(thing.type ?? "[]") ? thing.value.shown[0] : undefined);
+
+function summaryHtml(value) {
+  if (value.parts) return value.parts.map(summaryHtml).join("<hr>");
+  const isNumber = value.shown?.length === 1;
+  const rows = [
+    value.shown && ["value", isNumber ? escaped(value.shown[0]) : escaped(`[${value.shown.join(", ")}]`)],
+    value.min !== undefined && !isNumber && ["range", `${escaped(value.min)} … ${escaped(value.max)}`],
+    value.min !== undefined && !isNumber && ["mean", escaped(value.mean)],
+    value.nan > 0 && ["NaN", `<b class="bad">${value.nan}</b>`],
+    value.inf > 0 && ["infinite", `<b class="bad">${value.inf}</b>`],
+  ];
+  if (!value.histogram?.length || isNumber) return table(rows);
+  const most = Math.max(...value.histogram);
+  const bars = value.histogram.map((count) => `<i style="height:${(100 * count) / most}%" title="${count}"></i>`).join("");
+  const ends = `<div class="ends"><span>${escaped(value.min)}</span><span>${escaped(value.max)}</span></div>`;
+  return `${table(rows)}<div class="histogram" role="img" aria-label="histogram from ${escaped(value.min)} to ${escaped(value.max)}">${bars}</div>${ends}`;
+}
+
+const brief = (value) => (!value || value.parts ? "" : value.shown?.length === 1 ? value.shown[0] : value.min === undefined ? "" : `${value.min} … ${value.max}`);
+
+// --- derivatives ---
+
+function derivativesHtml(node, isLater) {
+  if (!node.derivatives?.length) return node.given ? "" : `<h3>local derivative</h3><p class="none">none: no gradient passes here</p>`;
+  const rows = node.derivatives.map((d) => {
+    const numbers = d.local && !isLater(node) ? d.scalar ?? brief(d.value) : "";
+    const of = d.local ? `∂${escaped(node.name)}/∂${linkTo(d.of)}` : `adjoint of ${linkTo(d.of)}`;
+    return [of, `<code>${escaped(d.symbols)}</code>${numbers ? ` = <b>${escaped(numbers)}</b>` : ""}`];
+  });
+  return `<h3>local derivative</h3>${table(rows)}`;
+}
+
+// The adjoint of a value: the sum, over the ops that read it, of their adjoints times their derivatives.
+function adjointHtml(node, isLater) {
+  const adjoint = node.adjoint;
+  if (!adjoint) return "";
+  const holder = nodes.get(adjoint.node ?? node.cotangents[0]);
+  const isKnown = holder && !isLater(holder);
+  const name = `<button class="link" data-go="${holder?.id}">${escaped(adjoint.name)}</button>`;
+  const same = adjoint.same_as ? ` = ${escaped(adjoint.same_as)}` : "";
+  const terms = adjoint.terms ?? [], isSum = terms.length > 1;
+  const head = `<h3>adjoint ${holder ? name : escaped(adjoint.name)}${same}</h3>`;
+  if (adjoint.seed && !terms.length) return `${head}<p>the seed of the backward pass: 1</p>${isKnown && holder.value ? summaryHtml(holder.value) : ""}`;
+  const rows = terms.map((term) => {
+    const numbers = isKnown && term.scalar !== undefined ? ` = ${term.numbers ? `${escaped(term.numbers)} = ` : ""}<b>${escaped(term.scalar)}</b>` : "";
+    const symbols = term.symbols && term.symbols !== term.text ? `<br><code>${escaped(term.symbols)}</code>` : "";
+    return [`${isSum ? "path through" : "from"} ${linkTo(term.reader)}`, `<code>${escaped(term.text)}</code>${numbers}${symbols}`];
+  });
+  const sum = isSum ? `<p class="sum">${isKnown && adjoint.sum ? `sum over ${terms.length} paths: <b>${escaped(adjoint.sum)}</b>` : `the sum over ${terms.length} paths`}</p>` : "";
+  const value = isKnown && holder.value ? summaryHtml(holder.value) : NOT_YET;
+  return `${head}${table(rows)}${sum}${isKnown && adjoint.sum && isSum ? "" : value}`;
+}
+
+function accumulationHtml(node, isLater) {
+  if (node.role !== "accumulation") return "";
+  const at = nodes.get(node.at);
+  const sum = !isLater(node) && at?.adjoint?.sum ? `<p class="sum">${escaped(node.name)} = <b>${escaped(at.adjoint.sum)}</b></p>` : "";
+  return `<p>The accumulation at ${linkTo(node.at)}: the adjoint is the sum over the paths that lead from it.</p>${sum}`;
+}
+
+// --- a node, a group ---
+
+const GIVEN_AS = { argument: "argument", parameter: "parameter", buffer: "buffer", constant: "constant" };
+const equation = (node) => (node.given ? `${node.name}${node.label && node.label !== node.name ? ` = ${node.label}` : ""} (${GIVEN_AS[node.role] ?? "input"})` : `${node.name} = ${node.text}`);
+
+function nodeHtml(node, isLater) {
+  const isForward = node.cotangents !== undefined;
+  const adjoints = (node.adjoint_of ?? []).map((id) => linkTo(id));
+  const rows = [
+    !node.given && ["op", escaped(node.op)],
+    ["type", escaped(node.type)],
+    node.function && ["function", escaped(node.function)],
+    node.sources.length > 0 && ["inputs", node.sources.map((id) => linkTo(id)).join(", ")],
+    node.module && ["module", escaped(Array.isArray(node.module) ? node.module.join(".") : node.module)],
+    ...Object.entries(node.attrs ?? {}).map(([name, text]) => [escaped(name), escaped(text)]),
+    node.accumulates && ["AccumulateGrad", escaped(`${node.accumulates}.grad`)],
+    adjoints.length > 0 && ["adjoint of", adjoints.join(", ")],
+    !isForward && node.role === "seed" && ["role", "the seed, where the backward pass begins"],
+    node.rule !== undefined && node.role !== "accumulation" && ["rule of", linkTo(node.rule)],
+  ];
+  const value = node.value && !isLater(node) ? summaryHtml(node.value) : NOT_YET;
+  return `<h2>${escaped(equation(node))}</h2>${accumulationHtml(node, isLater)}${table(rows)}${codeAt(node.line, node.source)}<h3>value</h3>${value}`
+    + (isForward ? derivativesHtml(node, isLater) + adjointHtml(node, isLater) : "");
+}
+
+const countText = (count) => (count >= 1e9 ? `${(count / 1e9).toPrecision(3)} G` : count >= 1e6 ? `${(count / 1e6).toPrecision(3)} M` : count >= 1e4 ? `${(count / 1e3).toPrecision(3)} k` : count.toLocaleString("en"));
+const timeText = (seconds) => (seconds >= 1 ? `${seconds.toPrecision(3)} s` : seconds >= 1e-3 ? `${(seconds * 1e3).toPrecision(3)} ms` : `${(seconds * 1e6).toPrecision(3)} µs`);
+
+function groupHtml(group) {
+  const { about, label } = group;
+  const computed = group.nodes.filter((node) => !node.given).length;
+  const other = [...calls.values()].find((call) => (about.of === undefined ? call.of === about.id && call.side === "backward" : call.id === about.of));
+  const rows = [
+    about.class && ["class", escaped(about.class)],
+    about.function && ["function", escaped(about.function)],
+    about.module && ["module", escaped(Array.isArray(about.module) ? about.module.join(".") : about.module)],
+    about.inputs?.length && ["input", [about.inputs].flat().map(escaped).join("<br>")],
+    about.output && ["output", [about.output].flat().map(escaped).join("<br>")],
+    about.parameters > 0 && ["parameters", about.parameters.toLocaleString("en")],
+    about.seconds !== undefined && ["time", timeText(about.seconds)],
+    ["ops", String(computed)],
+    other && about.id !== undefined && [about.of === undefined ? "gradient" : "gradient of", `<button class="link" data-group="g:${other.id}">${escaped(other.label)}</button>`],
+  ];
+  const first = group.nodes.slice(0, 60).map((node) => `<li>${linkTo(node.id, nodes.has(node.id) ? equation(node) : nameOf(node))}</li>`);
+  const rest = group.nodes.length > 60 ? `<li>and ${group.nodes.length - 60} more</li>` : "";
+  return `<h2>${escaped(label)}</h2>${table(rows)}${codeAt(about.line, about.source)}<h3>inside</h3>
+    <p><button data-toggle="${escaped(group.key)}">open or close</button></p><ul class="inside">${first.join("")}${rest}</ul>`;
+}
+
+// --- help ---
+
+const isNarrow = matchMedia("(max-width: 60rem)"), isTouched = matchMedia("(pointer: coarse)");
+const keysHtml = (rows) => table(rows.map(([keys, text]) => [keys.split(" ").map((key) => `<kbd>${key}</kbd>`).join(" "), text]));
+
+const legendHtml = (kinds) => `<ul class="legend">${kinds.map((kind) => `<li><i class="swatch ${kind}"></i>${KIND_NAMES[kind]}</li>`).join("")}</ul>`;
+
+const TOUCH_HELP = "<p>Tap a box to see what is known of it. Tap it twice, or tap its +, to open a group; tap − to close it. Drag to move, pinch to zoom. ◀ ▶ step through the computation.</p>";
+const MOUSE_HELP = "<p>Hover over a node to highlight its gradient and source line; click to pin it. Double-click a group, or click its +, to open it. Scroll to zoom, drag to move: the nearer you are, the more a box says.</p>";
+
+const GRAPH_KEYS = [
+  ["← →", "one op back, one op on"], ["⇧← ⇧→", "one box back, one box on"], ["Home End", "the beginning, the end"], ["↑ ↓", "the node before, the next one"],
+  ["g", "from a value to its adjoint and back"], ["Enter", "open or close a group"], ["/", "search"], ["e c f", "expand all, collapse, fit"],
+  ["+ −", "zoom in, zoom out"], ["s p a", "save as SVG, as PNG, all steps as a ZIP"], ["d Esc", "toggle dark mode, clear the selection"],
+];
+
+function helpHtml(kinds) {
+  const counts = `${model.forward.length} nodes` + (model.backward.length ? `, ${model.backward.length} more in the gradient` : "");
+  const keys = isTouched.matches || isNarrow.matches ? "" : `<h3>keys</h3>${keysHtml(GRAPH_KEYS)}`;
+  return `<h2>${escaped(model.title)}</h2><p>${counts}.</p>${isTouched.matches || isNarrow.matches ? TOUCH_HELP : MOUSE_HELP}`
+    + (model.backward.length ? "" : `<p class="none">There is no gradient: nothing here requires one.</p>`)
+    + (model.differentiated ? "" : `<p class="none">The gradients are not computed yet: call backward(retain_graph=True) first.</p>`)
+    + `<div id="sliders"></div><h3>colours</h3>${legendHtml(kinds)}${keys}`;
+}
