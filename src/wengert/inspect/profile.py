@@ -13,6 +13,7 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -24,13 +25,14 @@ from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
+from wengert.core.formatting import folded_html
 from wengert.core.graph import Node, describe_type
 from wengert.inspect.calls import Call, Calls
 from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
 from wengert.inspect.passes import inside
 from wengert.inspect.public_functions import textbook_name
-from wengert.inspect.table import ProfileRow, ceilings, table
+from wengert.inspect.table import ProfileRow, as_html, ceilings, table
 from wengert.nn.hooks import calls
 from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of
 from wengert.runtime.debug.profile import described, timed_calls
@@ -235,12 +237,23 @@ class Profile:
 
         `by` names a kind of rows, or several: there is a table for each.
         """
-        rest = max(self.seconds - self.computing - self.building, 0.0)
-        parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
-        head = f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
         kinds = [by] if isinstance(by, str) else by
         tables = "\n\n".join(table(self.rows(kind), kind, self.seconds, top) for kind in kinds)
-        return "\n".join([head, tables, ceilings(self.rows()), self.memory.text()])
+        return "\n".join([self._head(), tables, ceilings(self.rows()), self.memory.text()])
+
+    def _head(self) -> str:
+        rest = max(self.seconds - self.computing - self.building, 0.0)
+        parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
+        return f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the rows by kernel, and the other tables to be folded out."""
+        tables = [
+            folded_html(f"by {kind}", as_html(self.rows(kind), kind, self.seconds, 10), kind == "kernel")
+            for kind in ("kernel", "module", "function", "line")
+        ]
+        notes = escape(f"{ceilings(self.rows())}\n{self.memory.text()}")
+        return f"<p>{escape(self._head())}</p>{''.join(tables)}<pre>{notes}</pre>"
 
     def __str__(self) -> str:
         return self.table()

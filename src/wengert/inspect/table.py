@@ -14,6 +14,7 @@ from wengert.core import devices
 from wengert.core.devices import HOST, is_host
 from wengert.core.dtypes import bfloat16, float32, uint8
 from wengert.core.evaluation import watch
+from wengert.core.formatting import table_html
 from wengert.runtime.config import config
 from wengert.runtime.debug.explain import bytes_text
 from wengert.runtime.static.compile import compile
@@ -103,6 +104,18 @@ def table(rows: Mapping[str, ProfileRow], by: str, total: float, top: int) -> st
     if len(rows) > top:
         lines.append(f"           and {len(rows) - top} more")
     return "\n".join(lines)
+
+
+def as_html(rows: Mapping[str, ProfileRow], by: str, total: float, top: int) -> str:
+    """The same rows for a notebook."""
+    head = [by, "ms", "share", "calls", "moved", "GFLOP", "of the ceiling"]
+    cells = [
+        [name, f"{row.seconds * 1e3:.3f}", f"{row.seconds / total:.1%}", str(row.count), bytes_text(row.moved)]
+        + [f"{row.flops / 1e9:.3f}", f"{ceiling(row.device).share(row):.0%}"]
+        for name, row in list(rows.items())[:top]
+    ]
+    more = f"<small>and {len(rows) - top} more</small>" if len(rows) > top else ""
+    return table_html(head, cells) + more
 
 
 def ceilings(rows: Mapping[str, ProfileRow]) -> str:
