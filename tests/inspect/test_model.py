@@ -72,7 +72,7 @@ def test_a_profile_counts_code_after_a_module_outside_of_modules(compiled):
     last, outside = rows["Sequential.3"], rows["(outside of modules)"]
     assert outside.count >= 6 and last.count <= 3
     assert {"cumsum", "linear"} <= set(profile.rows("function"))
-    assert "(outside of functions)" not in profile.rows("function")
+    assert "(function not known)" not in profile.rows("function")
 
 
 def test_page_and_profile_agree_on_the_modules_of_kernels():

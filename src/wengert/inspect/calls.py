@@ -153,12 +153,14 @@ class Calls:
 
     def call_of(self, node: Node) -> Call | None:
         """The innermost call in which a node, or the forward node behind it, was recorded."""
-        known = self._located.get(id(node.location))
-        if known is not None:
-            return known[1]
-        if isinstance(node.location, Backward):
-            return None
-        return self._calls[bisect_right(self._changes, node.serial) - 1]
+        location = node.location
+        while True:
+            known = self._located.get(id(location))
+            if known is not None:
+                return known[1]
+            if not isinstance(location, Backward):
+                return self._calls[bisect_right(self._changes, node.serial) - 1] if location is node.location else None
+            location = location.forward  # recorded before: the forward node's own is known
 
     def module_of(self, node: Node) -> Path:
         """The path of the module in whose call a node was recorded."""

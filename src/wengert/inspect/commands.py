@@ -106,7 +106,14 @@ def _check_inputs(name: str, function: Any, inputs: Sequence[Any], target: str) 
         pass
 
 
-def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, trace: str | None) -> Profile:
+def profile(
+    script: str,
+    arguments: Sequence[str],
+    by: Sequence[str],
+    top: int,
+    trace: str | None = None,
+    timeline: str | None = None,
+) -> Profile:
     """Run a script under a profile and print its tables."""
     found = Profile()
     try:
@@ -118,6 +125,8 @@ def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, 
     print(found.table(by, top))
     if trace is not None:
         print(f"trace: {found.trace(trace)}")
+    if timeline is not None:
+        print(f"timeline: {found.timeline(timeline)}")
     return found
 
 

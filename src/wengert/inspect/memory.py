@@ -25,7 +25,7 @@ class MemoryWatch:
         self.at_peak: list[Holder] = []
         self.gpus: list[tuple[cuda.Memory, list[tuple[str, int]]]] = []  # as they were at the end, and by line
         self._live: dict[int, tuple[ref[Any], Holder]] = {}
-        self._now = 0
+        self.now = 0  # bytes of the arrays that ops gave and that are still there
         self._programs: WeakKeyDictionary[Any, list[Holder]] = WeakKeyDictionary()
 
     def made(self, result: Any, node: Node) -> None:
@@ -36,11 +36,11 @@ class MemoryWatch:
             number = id(array)
             holder = (array.nbytes, f"{node.op.name} {describe_type(node)}", describe(node.location))
             self._live[number] = (ref(array, functools.partial(self._freed, number)), holder)
-            self._now += array.nbytes
+            self.now += array.nbytes
             self._look(())
 
     def _freed(self, number: int, _: ref[Any]) -> None:
-        self._now -= self._live.pop(number)[1][0]
+        self.now -= self._live.pop(number)[1][0]
 
     def ran(self, program: Any) -> None:
         """A compiled program runs: its outputs, and what is alive in its arena when that is fullest."""
@@ -56,7 +56,7 @@ class MemoryWatch:
         self.gpus = [(held, held.by_line) for held in found]
 
     def _look(self, more: Any) -> None:
-        total = self._now + sum(size for size, _, _ in more)
+        total = self.now + sum(size for size, _, _ in more)
         if total > self.peak:
             if total > 1.01 * self.peak:  # so that few lists are made
                 self.at_peak = [*(holder for _, holder in self._live.values()), *more]

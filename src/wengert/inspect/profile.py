@@ -10,64 +10,43 @@ data, the script's own work. Out: tables (`table`), a file for Chrome's trace vi
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from wengert.backends.cpu.program import CpuProgram
-from wengert.core.code import Location, describe
+from wengert.core.code import describe
 from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
 from wengert.core.formatting import folded_html
 from wengert.core.graph import Node, describe_type
+from wengert.inspect import kernel_timeline
 from wengert.inspect.calls import Call, Calls
 from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
 from wengert.inspect.passes import inside
 from wengert.inspect.public_functions import textbook_name
 from wengert.inspect.table import ProfileRow, as_html, ceilings, table
+from wengert.inspect.trace import (
+    HOST_ROW,
+    Counts,
+    Key,
+    MemorySample,
+    StepFacts,
+    TraceEvent,
+    flow_of,
+    write_trace,
+)
 from wengert.nn.hooks import calls
-from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of
+from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of, timeline
 from wengert.runtime.debug.profile import described, timed_calls
 from wengert.runtime.dynamic.realize import flush
-
-
-class Key(NamedTuple):
-    """What times are added up by."""
-
-    op: str
-    kernel: str
-    module: tuple[str, ...]
-    function: str
-    is_step: bool  # of an optimizer
-    location: Location
-    device: str = HOST
-
-
-class TraceEvent(NamedTuple):
-    """One op, kernel, copy or building, for the trace."""
-
-    name: str
-    kind: str
-    start: float
-    seconds: float
-    key: Key | None
-    row: str = "host"
-
-
-class Counts(NamedTuple):
-    """What a step reads and writes, in bytes, and its operations: all, and those of products in half precision."""
-
-    moved: int
-    flops: int
-    half: int = 0
 
 
 class Profile:
@@ -79,11 +58,12 @@ class Profile:
         self.seconds = 0.0  # of the whole block
         self.building = 0.0  # of these, in the compiler
         self.events: list[TraceEvent] = []
+        self.samples: list[MemorySample] = []  # the memory over time
         self.left_out = 0  # events beyond those kept
         self.memory = MemoryWatch()
         self._rows: dict[Key, ProfileRow] = {}
         self._recorded_calls = Calls()
-        self._steps: WeakKeyDictionary[Any, list[tuple[Key, Counts]]] = WeakKeyDictionary()
+        self._steps: WeakKeyDictionary[Any, list[StepFacts]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
         self._times: dict[str, dict[int, list[float]]] = {}  # by a program's text, the seconds of each step
         self._times_on_gpu = EventTimes()
@@ -116,15 +96,17 @@ class Profile:
 
     def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
         """An op was computed by its reference."""
-        self._add(*self._of_node(node, HOST), start, stop)
+        self._add(self._of_node(node, HOST), start, stop)
         self.memory.made(result, node)
+        self._sample(stop, HOST, self.memory.now)
 
-    def _of_node(self, node: Node, device: str) -> tuple[Key, Counts]:
-        """The key, bytes and operations of an op that runs alone."""
+    def _of_node(self, node: Node, device: str) -> StepFacts:
+        """What is known of an op that runs alone."""
         kernel = f"{node.op.name} {describe_type(node)}"
         call = self._recorded_calls.call_of(node)
         key = Key(node.op.name, kernel, *_place(call), node.location, device)
-        return key, _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
+        counts = _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
+        return StepFacts(key, counts, flow_of([node]))
 
     def calls_of(self, program: CpuProgram) -> Sequence[Callable[..., None]]:
         """Calls of a program's steps, one by one, each timed."""
@@ -151,8 +133,8 @@ class Profile:
                 program.driver, start, stop, functools.partial(self._ran_step, described_steps, times, number)
             )
 
-    def _described_once(self, program: Any) -> list[tuple[Key, Counts]]:
-        """For each step of a program on a GPU its key, bytes and operations, looked up once."""
+    def _described_once(self, program: Any) -> list[StepFacts]:
+        """What is known of each step of a program on a GPU, looked up once."""
         if program not in self._steps:
             start = perf_counter()
             self._steps[program] = self._described(program, program.device)
@@ -170,38 +152,48 @@ class Profile:
 
     def _ran_step(
         self,
-        described_steps: list[tuple[Key, Counts]],
+        described_steps: list[StepFacts],
         times: dict[int, list[float]],
         number: int,
         start: float,
         stop: float,
     ) -> None:
         times.setdefault(number, []).append(stop - start)
-        self._add(*described_steps[number], start, stop)
+        facts = described_steps[number]
+        self._add(facts, start, stop)
+        if facts.live is not None:
+            own = facts.live + (self.memory.now if is_host(facts.key.device) else 0)
+            self._sample(start, facts.key.device, own)
 
     def built(self, start: float, stop: float) -> None:
         """A program was built."""
         self.building += stop - start
         self._keep(TraceEvent("build", "build", start - self._start, stop - start, None))
 
-    def _described(self, program: Any, device: str) -> list[tuple[Key, Counts]]:
-        """For each step of a program its key, bytes and operations."""
+    def _described(self, program: Any, device: str) -> list[StepFacts]:
+        """What is known of each step of a program."""
         calls: dict[Node, Call | None] = {}
         for i, report in enumerate(pass_reports(program)):  # from the graph as recorded on: calls are handed on
             calls = self._recorded_calls.calls_in(report.graph.nodes, after_pass=i > 0)
-        found = []
+        found, moments = [], timeline(program)
         for i, (group, step) in enumerate(zip(program.plan.groups_of_steps, program.steps)):
             root = group.roots[0 if group.opaque else -1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
             key = Key(names, described(group, step), *_place(calls.get(root)), root.location, device)
-            found.append((key, _counts(moved_by(step), inside(program, i))))
+            nodes = inside(program, i)
+            found.append(StepFacts(key, _counts(moved_by(step), nodes), flow_of(nodes), moments[i].live))
         return found
 
-    def _add(self, key: Key, counts: Counts, start: float, stop: float) -> None:
-        seconds = stop - start
-        self._rows.setdefault(key, ProfileRow()).add(ProfileRow(1, seconds, *counts, key.device))
-        row = "host" if is_host(key.device) else key.device
-        self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, key, row))
+    def _add(self, facts: StepFacts, start: float, stop: float) -> None:
+        seconds, key = stop - start, facts.key
+        self._rows.setdefault(key, ProfileRow()).add(ProfileRow(1, seconds, *facts.counts, key.device))
+        row = HOST_ROW if is_host(key.device) else key.device
+        self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, facts, row))
+
+    def _sample(self, now: float, device: str, live: int) -> None:
+        """Note how much memory values take."""
+        if len(self.samples) < self.bound:
+            self.samples.append(MemorySample(now - self._start, device, live))
 
     def _keep(self, event: TraceEvent) -> None:
         if len(self.events) < self.bound:
@@ -222,7 +214,7 @@ class Profile:
             "op": lambda key: key.op,
             "kernel": lambda key: key.kernel,
             "module": lambda key: ".".join(key.module) or "(outside of modules)",
-            "function": lambda key: textbook_name(key.function) or "(outside of functions)",
+            "function": lambda key: textbook_name(key.function) or "(function not known)",
             "line": lambda key: describe(key.location),
         }
         if by not in names:
@@ -239,9 +231,10 @@ class Profile:
         """
         kinds = [by] if isinstance(by, str) else by
         tables = "\n\n".join(table(self.rows(kind), kind, self.seconds, top) for kind in kinds)
-        return "\n".join([self._head(), tables, ceilings(self.rows()), self.memory.text()])
+        return "\n".join([self.head(), tables, ceilings(self.rows()), self.memory.text()])
 
-    def _head(self) -> str:
+    def head(self) -> str:
+        """The whole time, and how it is divided."""
         rest = max(self.seconds - self.computing - self.building, 0.0)
         parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
         return f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
@@ -253,7 +246,7 @@ class Profile:
             for kind in ("kernel", "module", "function", "line")
         ]
         notes = escape(f"{ceilings(self.rows())}\n{self.memory.text()}")
-        return f"<p>{escape(self._head())}</p>{''.join(tables)}<pre>{notes}</pre>"
+        return f"<p>{escape(self.head())}</p>{''.join(tables)}<pre>{notes}</pre>"
 
     def __str__(self) -> str:
         return self.table()
@@ -262,12 +255,23 @@ class Profile:
         return f"<profile of {self.seconds:.4g} s, {sum(row.count for row in self._rows.values())} kernels>"
 
     def trace(self, path: str | Path) -> Path:
-        """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; of very many the first."""
-        rows = {name: i for i, name in enumerate(["host", *sorted({event.row for event in self.events} - {"host"})])}
-        named = [{"name": "thread_name", "ph": "M", "pid": 0, "tid": i, "args": {"name": n}} for n, i in rows.items()]
-        events = [_traced(event, rows[event.row]) for event in sorted(self.events, key=lambda event: event.start)]
+        """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; of very many the first.
+
+        Arrows lead from a kernel of the forward pass to those that differentiate it; memory is a counter.
+        """
+        return write_trace(path, self.events, self.samples, self.left_out)
+
+    def timeline(self, path: str | Path) -> Path:
+        """Write a page with a lane for each device, on which kernels have the colours of their modules.
+
+        >>> import wengert as wg, tempfile, os
+        >>> with wg.profile() as profile:
+        ...     y = (wg.ones((64, 64)) @ wg.ones((64, 64))).sum().item()
+        >>> profile.timeline(os.path.join(tempfile.mkdtemp(), "timeline.html")).name
+        'timeline.html'
+        """
         target = Path(path)
-        target.write_text(json.dumps({"traceEvents": [*named, *events], "otherData": {"left out": self.left_out}}))
+        target.write_text(kernel_timeline.page(self), encoding="utf-8")
         return target
 
     def rows_by_key(self) -> Sequence[tuple[Key, ProfileRow]]:
@@ -287,14 +291,6 @@ def _place(call: Call | None) -> tuple[tuple[str, ...], str, bool]:
 def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
     products = [node for node in nodes if node.op.kind == "opaque" and any(s.dtype in HALF for s in node.sources)]
     return Counts(moved, sum(map(flops, nodes)), sum(map(flops, products)))
-
-
-def _traced(event: TraceEvent, row: int) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": event.name, "cat": event.kind, "ph": "X", "pid": 0, "tid": row}
-    shown |= {"ts": round(event.start * 1e6, 3), "dur": round(event.seconds * 1e6, 3)}
-    if event.key is not None:
-        shown["args"] = {"line": describe(event.key.location), "module": ".".join(event.key.module)}
-    return shown
 
 
 def profile() -> Profile:
