@@ -18,7 +18,7 @@ from wengert.nn.module import Module
 from wengert.optim.optimizer import Optimizer
 
 _FAMILIES = ("wengert.linalg", "wengert.fft", "wengert.special", "wengert.random", "wengert.nn", "wengert.nn.utils")
-_TORCH = "wengert.torch"  # read where a program has imported it
+_TORCH = tuple(f"wengert.torch{name}" for name in ("", ".linalg", ".fft", ".special"))  # where they are imported
 _NO_MATHEMATICS = frozenset({"backward", "assign", "item", "numpy", "tolist", "compile", "grad", "vjp", "jvp", "vmap"})
 """Names of what runs, reads or transforms a computation: what is recorded below them is not a step of theirs."""
 _OPERATORS = {
@@ -108,7 +108,9 @@ def _functions() -> Iterator[tuple[str, FunctionType]]:
 
 
 def _is_torch(name: str, module: Any) -> bool:
-    return isinstance(module, ModuleType) and (name == _TORCH or name.startswith(f"{_TORCH}.nn.functional"))
+    return isinstance(module, ModuleType) and (
+        name in _TORCH or name.startswith("wengert.torch.nn.functional")
+    )
 
 
 def _is_tensor(value: Any) -> bool:

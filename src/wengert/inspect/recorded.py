@@ -65,9 +65,12 @@ class RecordedCall:
 
     def name_inputs(self, inputs: Iterable[tuple[Node, str]]) -> None:
         """Note the arguments; they come first."""
-        named = [(node, name) for node, name in inputs if node in self.given]
-        self.inputs = list(dict.fromkeys(node for node, _ in named))
-        self.names.update(named)
+        named: dict[Node, str] = {}
+        for node, name in inputs:
+            if node in self.given:  # one tensor may be several arguments
+                named[node] = f"{named[node]}, {name}" if node in named else name
+        self.inputs = list(named)
+        self.names |= named
         self.given |= dict.fromkeys(self.inputs, ARGUMENT)
         own = set(self.inputs)
         self.forward = [*self.inputs, *(node for node in self.forward if node not in own)]
