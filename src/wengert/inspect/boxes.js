@@ -1,6 +1,8 @@
 // What boxes of the computation and of its gradient say: their lines, their colours, and their words for screen readers.
 "use strict";
 
+const SHORT = 16; // characters that fit into a box seen from afar
+
 const order = [...model.forward, ...model.backward].filter((node) => !node.given && node.value);
 const rank = new Map(order.map((node, i) => [node.id, i + 1]));
 const state = { step: order.length, picked: null, view: "" };
@@ -30,11 +32,16 @@ const groupName = ({ label, about }) => (about.class && about.class !== label ? 
 const resultOf = (group) => { const last = group.nodes.at(-1); return last && scalarOf(last) !== undefined && group.about.kind === "function" ? numbersOf(last) : undefined; };
 const outputOf = (about) => (about.output === undefined ? undefined : [about.output].flat().map(shapeText).join(", "));
 
+function costsOf(about) {
+  const costs = [about.parameters > 0 && `${countText(about.parameters)} param.`, about.seconds !== undefined && timeText(about.seconds)];
+  return costs.some(Boolean) ? [costs.filter(Boolean).join(" · ")] : [];
+}
+
 function groupLines(group) {
   const { about } = group;
   const computed = group.nodes.filter((node) => !node.given).length;
-  const costs = [about.parameters > 0 && `${countText(about.parameters)} param.`, about.seconds !== undefined && timeText(about.seconds)].filter(Boolean);
-  return [groupName(group), resultOf(group) ?? outputOf(about) ?? `${computed} op${computed === 1 ? "" : "s"}`, ...(costs.length ? [costs.join(" · ")] : [])];
+  const costs = costsOf(about);
+  return [groupName(group), resultOf(group) ?? outputOf(about) ?? `${computed} op${computed === 1 ? "" : "s"}`, ...costs];
 }
 
 const linesOf = (item) => (item.group ? groupLines(item.group) : nodeLines(item.node));
@@ -47,18 +54,19 @@ function roomOf(item) {
   return [lines[0], "0".repeat(model.formulas ? 12 : 8) + (holder ? "0".repeat(12) : "")];
 }
 
-// Seen from afar a box says only what it is.
-function farOf(item) {
-  const { group, node } = item;
-  if (group) return [group.label, ...(group.about.class && group.about.class !== group.label ? [group.about.class] : []), resultOf(group) ?? outputOf(group.about) ?? ""].filter(Boolean);
-  return node.given && scalarOf(node) === undefined ? [node.label ?? node.name, shapeOf(node)] : [scalarOf(node) === undefined ? node.op : nodeLines(node)[0], nodeLines(node)[1]];
+// Seen from afar a box says only what it is: a group its name and class, on one line if that is short.
+function farOf({ group, node }) {
+  if (!group) return node.given && scalarOf(node) === undefined ? [node.label ?? node.name, shapeOf(node)] : [scalarOf(node) === undefined ? node.op : nodeLines(node)[0], nodeLines(node)[1]];
+  const { label, about } = group, both = about.class && about.class !== label ? `${label} ${about.class}` : label;
+  const names = both.length <= SHORT ? [both] : [label, about.class];
+  return [...names, resultOf(group) ?? outputOf(about), ...costsOf(about)].filter(Boolean);
 }
 
 // What a box says besides when it is seen from near.
 function moreOf(item) {
   if (item.group) {
     const { about } = item.group, computed = item.group.nodes.filter((node) => !node.given);
-    return [about.inputs?.length ? `in ${[about.inputs].flat().map(shapeText).join(", ")}` : "", `${computed.length} ops: ${[...new Set(computed.map((node) => node.op))].join(", ")}`, about.line ?? ""].filter(Boolean);
+    return [about.inputs?.length ? `in ${[about.inputs].flat().map(shapeText).join(", ")}` : "", `${computed.length} op${computed.length === 1 ? "" : "s"}: ${[...new Set(computed.map((node) => node.op))].join(", ")}`, about.line ?? ""].filter(Boolean);
   }
   const { node } = item, isKnown = node.value && !isLater(node);
   const holder = adjointNode(node);

@@ -2,8 +2,8 @@
 // smaller than can be read: where a box becomes small it says less, where it becomes large it says more.
 "use strict";
 
-const SMALLEST = 10.2, WIDE = 0.61; // pixels on the screen; the width of a character of this font, in parts of its size
-const DETAILED = 1.6, STEPS = 8; // text is sized anew so often while the scale doubles
+const SMALLEST = 10.05, WIDE = 0.61; // pixels on the screen; the width of a character of this font, in parts of its size
+const DETAILED = 1.6, STEPS = 12; // text is sized anew so often while the scale doubles
 
 class Painter {
   constructor(pane) {
@@ -126,7 +126,7 @@ class Painter {
   write() {
     const { pane, scale } = this;
     for (const item of pane.items) this.writeBox(item, scale);
-    const size = Math.max(12, SMALLEST / scale);
+    const size = Math.max(SMALLEST / scale, Math.min(12, 14 / scale));
     this.titles.selectAll("text").each((group, i, all) => {
       const room = size <= SPACE.title ? Math.floor((group.width - 34) / (size * WIDE)) : 0;
       all[i].style.fontSize = `${size}px`;
@@ -155,11 +155,12 @@ class Painter {
     const isNear = scale >= DETAILED, isFar = scale < READABLE - 1e-6;
     const { lines: text, more, far } = this.pane.about;
     const all = isNear ? [...text(item), ...more(item)] : isFar && far ? far(item) : item.text;
-    const size = isNear ? 11 / scale : isFar ? SMALLEST / scale : 13;
-    const step = isNear ? size * 1.3 : isFar ? size * 1.2 : LINE;
-    const count = Math.min(all.length, Math.floor((item.height - (isFar ? 2 : 4)) / step));
+    const room = (item.height - (isFar ? 0 : 4)) * (isNear ? 0.94 : 1);
+    const size = isNear ? Math.max(11 / scale, Math.min(16 / scale, room / all.length / 1.3)) : isFar ? SMALLEST / scale : 13;
+    const step = isNear ? size * 1.3 : isFar ? size * 1.1 : LINE;
+    const count = Math.min(all.length, Math.floor(room / step + 1e-6));
     const sizes = all.map((_, i) => (isNear || isFar ? size : i ? 12 : 13));
-    const lines = all.slice(0, count).map((line, i) => shortened(line, Math.floor((item.width - 6 - (i === 0 && item.group && !isFar ? 26 : 0)) / (sizes[i] * WIDE))));
+    const lines = all.slice(0, count).map((line, i) => shortened(line, Math.floor((item.width - 4 - (i === 0 && item.group && !isFar ? 26 : 0)) / (sizes[i] * WIDE))));
     return { lines: lines[0]?.length > 2 || lines[0] === all[0] ? lines : [], sizes, size, step };
   }
 

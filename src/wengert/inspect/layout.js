@@ -5,13 +5,14 @@
 
 const SPACE = { pad: 10, title: 25, rank: 22, node: 14, gutter: 30, crossing: 4, aspect: 0.9 };
 
-// In: { items: [{ key, parent, width, height }], groups: [{ key, parent, title }], edges: [[from, to]], tallest }.
+// In: { items: [{ key, parent, width, height }], groups: [{ key, parent, title }], edges: [[from, to]], tallest, view }.
 // Out: { width, height, boxes: { key: [x, y] }, groups: { key: [x, y, width, height] }, edges: [{ from, to, points }] }.
-// Boxes are given by their centres. `tallest` is how high a group may be before its chain goes on in another column.
+// Boxes are given by their centres. `tallest` is how high a group may be before its chain goes on in other columns, so
+// many as make it largest in a `view` of { width, height }.
 function layOut(request, cache = new Map()) {
   const levels = levelsOf(request);
   const placed = new Map();
-  place("", levels, placed, cache, request.tallest ?? Infinity);
+  place("", levels, placed, cache, { tallest: request.tallest ?? Infinity, view: request.view });
   const at = absolute(levels, placed);
   const { width, height } = placed.get("");
   const edges = levels.get("").routes.map(({ from, to, parts }) => ({ from, to, points: route(parts, placed, at, levels) }));
@@ -60,24 +61,24 @@ function connect(levels, key, source, target) {
 
 // --- one level ---
 
-function place(key, levels, placed, cache, tallest) {
+function place(key, levels, placed, cache, room) {
   const level = levels.get(key), sizes = new Map();
   for (const [child, size] of level.children) {
-    if (size === null) place(child, levels, placed, cache, tallest);
+    if (size === null) place(child, levels, placed, cache, room);
     sizes.set(child, size ?? outside(placed.get(child), levels.get(child)));
   }
-  placed.set(key, known(level, sizes, tallest, cache));
+  placed.set(key, known(level, sizes, room, cache));
 }
 
 // The arrangement of a level, remembered by its form: twelve equal blocks, or a group opened again, are laid out once.
-function known(level, sizes, tallest, cache) {
+function known(level, sizes, room, cache) {
   const names = [...sizes.keys(), ...level.ports.keys()], numbers = new Map(names.map((name, i) => [name, String(i)]));
   const edges = [...level.edges.values()].map(([a, b]) => [numbers.get(a), numbers.get(b)]);
   const ports = [...level.ports].map(([name, side]) => [numbers.get(name), side]);
-  const form = JSON.stringify([[...sizes.values()].map(({ width, height }) => [width, height]), ports, edges, tallest]);
+  const form = JSON.stringify([[...sizes.values()].map(({ width, height }) => [width, height]), ports, edges, room]);
   if (!cache.has(form)) {
     const plain = { edges: new Map(edges.map((edge, i) => [i, edge])), ports: new Map(ports) };
-    cache.set(form, arrange(plain, new Map([...sizes].map(([name, size]) => [numbers.get(name), size])), tallest));
+    cache.set(form, arrange(plain, new Map([...sizes].map(([name, size]) => [numbers.get(name), size])), room));
   }
   const { boxes, edges: lines, width, height } = cache.get(form);
   return {
@@ -93,8 +94,8 @@ function outside(content, level) {
 }
 
 // The parts of a level that hang together are laid out one by one, and then set in rows beside each other.
-function arrange(level, sizes, tallest) {
-  const parts = connected(level, sizes).map((part) => folded(layered(part, sizes, level), tallest, sizes));
+function arrange(level, sizes, room) {
+  const parts = connected(level, sizes).map((part) => folded(layered(part, sizes), room, sizes));
   const area = parts.reduce((sum, part) => sum + (part.width + SPACE.node) * (part.height + SPACE.rank), 0);
   const widest = Math.max(...parts.map((part) => part.width), Math.sqrt(area * SPACE.aspect * 1.6));
   const all = { boxes: new Map(), edges: new Map(), width: 0, height: 0 };
@@ -217,9 +218,10 @@ function straight(all, sizes, source, target) {
 
 // --- long chains go on in another column ---
 
-function folded(part, tallest, sizes) {
-  if (part.height <= tallest * 1.15) return part;
-  const cuts = cutsOf(part, tallest, sizes);
+function folded(part, { tallest, view }, sizes) {
+  const highest = Math.max(...[...part.boxes.keys()].map((key) => sizes.get(key)?.height ?? 0));
+  if (part.height <= tallest * 1.3 || highest > 0.6 * part.height) return part; // a few boxes are no column
+  const cuts = cutsOf(part, view, sizes);
   if (!cuts.length) return part;
   const columns = [...cuts, Infinity].map((end, i) => ({ start: i ? cuts[i - 1] : -Infinity, end }));
   const columnOf = (y) => columns.findIndex((column) => y < column.end);
@@ -243,25 +245,42 @@ function grow(column, x, y, { width, height }) {
   column.bottom = Math.max(column.bottom ?? -Infinity, y + height / 2);
 }
 
-// The heights at which to cut: between layers, where few edges cross, so that no column is much taller than asked.
-function cutsOf(part, tallest, sizes) {
-  const spans = [...part.boxes].filter(([key]) => sizes.has(key)).map(([key, [, y]]) => [y - sizes.get(key).height / 2, y + sizes.get(key).height / 2]);
-  spans.sort((a, b) => a[0] - b[0]);
-  const gaps = [];
-  let reached = spans[0][1];
-  for (const [start, end] of spans) {
-    if (start > reached + 4) gaps.push({ y: (reached + start) / 2, top: reached, next: start });
-    reached = Math.max(reached, end);
-  }
+// The heights at which to cut: between layers, where few edges cross, and as often as makes the whole largest in view.
+function cutsOf(part, view, sizes) {
+  const boxes = [...part.boxes].filter(([key]) => sizes.has(key)).map(([key, [x, y]]) => {
+    const { width, height } = sizes.get(key);
+    return { left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 };
+  }).sort((a, b) => a.top - b.top);
   const crosses = (y) => [...part.edges.values()].filter((points) => points[0][1] < y && points.at(-1)[1] > y).length;
-  const columns = Math.max(1, Math.round(part.height / tallest)), wanted = Math.max(tallest, part.height / columns);
-  const cuts = [];
-  let start = 0;
-  gaps.filter((gap) => crosses(gap.y) <= SPACE.crossing).forEach((gap, i, usable) => {
-    const next = usable[i + 1]?.top ?? part.height;
-    if (next - start > wanted * 1.08 && gap.top > start) { cuts.push(gap.y); start = gap.next; }
-  });
-  return cuts;
+  const blocks = []; // what lies between two possible cuts
+  for (const box of boxes) {
+    const last = blocks.at(-1), y = last && (last.bottom + box.top) / 2;
+    if (!last || (box.top > last.bottom + 4 && crosses(y) <= SPACE.crossing)) blocks.push({ ...box, start: last ? y : -Infinity });
+    else for (const [side, most] of [["left", Math.min], ["right", Math.max], ["bottom", Math.max]]) last[side] = most(last[side], box[side]);
+  }
+  const choices = counting(1, Math.min(12, blocks.length)).map((count) => columnsOf(blocks, count));
+  const scale = (columns) => Math.min(view.width / sumOf(columns, (c) => c.right - c.left + SPACE.gutter), view.height / Math.max(...columns.map((c) => c.bottom - c.top)));
+  const best = choices.reduce((a, b) => (scale(b) > scale(a) * 1.02 ? b : a));
+  return best.slice(1).map((column) => column.start);
+}
+
+const counting = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+const sumOf = (things, value) => things.reduce((sum, thing) => sum + value(thing), 0);
+
+// Blocks in at most so many columns, of which the tallest is as low as can be.
+function columnsOf(blocks, count) {
+  const filled = (limit) => {
+    const columns = [];
+    for (const { left, right, top, bottom, start } of blocks) {
+      const last = columns.at(-1);
+      if (!last || bottom - last.top > limit) columns.push({ left, right, top, bottom, start });
+      else Object.assign(last, { left: Math.min(last.left, left), right: Math.max(last.right, right), bottom });
+    }
+    return columns;
+  };
+  let low = Math.max(...blocks.map((block) => block.bottom - block.top)), high = blocks.at(-1).bottom - blocks[0].top;
+  for (let i = 0; i < 24; i++) { const middle = (low + high) / 2; if (filled(middle).length <= count) high = middle; else low = middle; }
+  return filled(high);
 }
 
 // The points of an edge, with the way from the foot of a column through the gutter to the head of the next one.

@@ -129,10 +129,13 @@ async function view(name) {
 
 const counter = (text) => { byName("step").textContent = text; };
 
-// A pane is laid out when it is first seen, and fitted again when it is seen in another size.
+// A pane is laid out when it is first seen, and fitted again when it is seen in another size. Of the gradient the
+// groups are open that are open in the computation.
 async function begun(pane) {
-  if (pane.tree) pane.resized();
-  else { await pane.show(contents.get(pane)); pane.mark({ later: isLater }); }
+  if (pane.tree) { pane.resized(); return; }
+  const opens = ({ key, about: { of } }) => forward.tree.open.has(of === undefined ? key : `g:${of}`);
+  await pane.show(contents.get(pane), { opens: pane === backward && forward.tree ? opens : null });
+  pane.mark({ later: isLater });
 }
 
 const shownPanes = () => (state.view === "compiler" ? [compiler.pane] : state.view === "rank" ? [ranks.pane] : panes.filter((pane) => pane.isShown));

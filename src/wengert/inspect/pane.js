@@ -2,7 +2,7 @@
 "use strict";
 
 const READABLE = 2 ** -0.25, LEGIBLE = 0.44, LARGEST = 1.25; // scales: of whole boxes, of names, and the largest at first sight
-const LINE = 16, PADDING = 10, LONGEST = 30;
+const LINE = 16, PADDING = 12, LONGEST = 30;
 const shortened = (text, most = LONGEST) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
 
 class Pane {
@@ -33,10 +33,12 @@ class Pane {
   get isShown() { return this.svg.node().clientWidth > 0; }
 
   // Show a graph. `keeps` says that it is the next state of the same one: what is open stays open, and the view stays.
-  async show(nodes, { keeps = false } = {}) {
+  // `opens(group)` says which groups are open at first, if not as many as can be taken in.
+  async show(nodes, { keeps = false, opens = null } = {}) {
     const open = keeps && this.tree?.open;
     this.tree = new Tree(nodes, this.about.pathOf);
     if (open) this.tree.open = new Set([...open].filter((key) => this.tree.groups.has(key)));
+    else if (opens && nodes.length > ALL_AT_ONCE) this.tree.open = new Set([...this.tree.groups.values()].filter(opens).map((group) => group.key));
     else this.tree.openAtFirst();
     await this.layout({ fits: !keeps, again: !keeps });
   }
@@ -48,13 +50,13 @@ class Pane {
     const asked = ++this.asked, before = performance.now();
     const { items, groups } = this.tree.visible(), edges = this.tree.edges(items);
     items.forEach((item) => this.measure(item));
-    if (again || !this.tallest) this.tallest = this.chooseTallest(items);
+    if (again || !this.room) this.room = this.chooseRoom(items);
     this.setBusy(true);
     const found = await layouter.ask(this.name, {
       items: items.map(({ key, parent, width, height }) => ({ key, parent, width, height })),
       groups: groups.map(({ key, parent, group }) => ({ key, parent, title: (group.label.length + 3) * 7.4 + 30 })),
       edges: edges.map(({ from, to }) => [from, to]),
-      tallest: this.tallest,
+      ...this.room,
     });
     if (asked !== this.asked) return; // another layout was asked for since
     const laid = performance.now();
@@ -83,16 +85,18 @@ class Pane {
     item.text = this.about.lines(item);
     const room = item.group ? 4 : 0; // for the sign that opens it, and as much on the left
     const widths = (this.about.room ?? this.about.lines)(item).map((line, i) => (Math.min(line.length, LONGEST) + (i ? 0 : room)) * (i ? 7.25 : 7.9));
-    const far = Math.min(this.about.far?.(item)[0].length ?? 0, 12) * 11.5; // what it is called can be read from afar too
-    item.width = Math.ceil(Math.max(56, far, ...widths) + 16);
+    const far = (this.about.far?.(item) ?? []).slice(0, 3).map((line, i) => Math.min(line.length, SHORT) * 10.8); // to be read from afar too
+    item.width = Math.ceil(Math.max(56, ...far, ...widths) + 16);
     item.height = LINE * item.text.length + PADDING;
   }
 
-  // About as tall as makes the whole as wide and as tall as the pane; what fits as it is goes on in one column.
-  chooseTallest(items) {
-    const { clientWidth: width, clientHeight: height } = this.svg.node();
+  // How tall columns may be: about so that the whole has the form of the pane; what fits as it is stays one column. A
+  // phone is moved up and down.
+  chooseRoom(items) {
+    const { clientWidth, clientHeight } = this.svg.node();
+    const view = { width: clientWidth || 800, height: clientHeight || 600 };
     const area = 1.5 * d3.sum(items, (item) => (item.width + 20) * (item.height + 24));
-    return Math.max((height || 600) / READABLE - 60, Math.sqrt((area * (height || 600)) / (width || 800)));
+    return { view, tallest: isNarrow.matches ? Infinity : Math.max(view.height - 150, Math.sqrt((area * view.height) / view.width)) };
   }
 
   setBusy(isBusy) {
