@@ -121,20 +121,28 @@ class Calls:
         if isinstance(location, Backward) or id(location) in self._located:
             return
         call = self._stack[-1][1] if self._stack else None
-        found = _functions().call(sys._getframe(3))
-        if found is not None:
-            frame, name = found
-            marks = _marks_of(frame)
-            if id(self) not in marks:
-                marks[id(self)] = Call(call, call.path if call else (), None, name)
-                marks[id(self)].is_step = frame.f_code is STEP
-                self._entered(frame)
-            call = marks[id(self)]
+        for frame in _functions().frames(sys._getframe(3)):
+            own = self._function_call(frame, call)
+            if own is not None:
+                call = own
+                break
         if self._calls[-1] is not call:
             self._change(call, node.serial)
         if call is not None and call.location is None:
             call.location = location
         self._locate(location, call)
+
+    def _function_call(self, frame: FrameType, around: Call | None) -> Call | None:
+        """The call that a frame is; None if its function is not public."""
+        marks = _marks_of(frame)
+        if id(self) not in marks:
+            name = _functions().name_of(frame)
+            if name is None:
+                return None
+            made = marks[id(self)] = Call(around, around.path if around else (), None, name)
+            made.is_step = frame.f_code is STEP
+            self._entered(frame)
+        return marks[id(self)]
 
     def _entered(self, frame: FrameType) -> None:
         """A public function was called, and records its first node."""

@@ -26,7 +26,8 @@ _OPERATORS = {
     "neg": "negative", "pos": "positive", "getitem": "index", "setitem": "assign", "eq": "equal", "ne": "not_equal",
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
 }  # fmt: skip
-_COMPILER = tuple(os.path.join(code.PACKAGE, name) + os.sep for name in ("compiler", "plan"))
+_PASSES = tuple(os.path.join(code.PACKAGE, name) + os.sep for name in ("compiler", "plan"))
+_COMPILER = frozenset(name for name in code._inside if name.startswith(_PASSES))
 _FORWARD = frozenset({Module.__call__.__code__, Module._call_with_hooks.__code__})  # they call a module's forward
 STEP = Optimizer._apply.__code__  # an optimizer's step is named after its class
 
@@ -41,22 +42,27 @@ class PublicFunctions:
         self._modules = 0
         self._collect()
 
-    def call(self, frame: FrameType | None) -> tuple[FrameType, str] | None:
-        """The call of a public function that a frame is in, with its name; None outside of any, and in a pass."""
-        found: tuple[FrameType, str] | None = None
-        while frame is not None and frame.f_code.co_filename in code._inside:
+    def frames(self, frame: FrameType | None) -> list[FrameType]:
+        """The frames that may be calls of public functions, outermost first: those that the user's code or a layer's
+        forward called, and what these called. None in a pass.
+        """
+        found = []
+        while frame is not None:
             own = frame.f_code
-            if own in _FORWARD:
+            if own in _FORWARD or own.co_filename not in code._inside:
                 break
-            if own.co_filename.startswith(_COMPILER):
-                return None
-            if own is STEP:
-                found = frame, f"{type(frame.f_locals['self']).__name__} step"
-            elif own in self._names:
-                name = self._names[own].get(_free_variables(frame))
-                found = found if name is None else (frame, name)
+            if own.co_filename in _COMPILER:
+                return []
+            if own in self._names or own is STEP:
+                found.append(frame)
             frame = frame.f_back
-        return found
+        return found[::-1]
+
+    def name_of(self, frame: FrameType) -> str | None:
+        """The public name of the function that a frame is a call of; None if it has none."""
+        if frame.f_code is STEP:
+            return f"{type(frame.f_locals['self']).__name__} step"
+        return self._names[frame.f_code].get(_free_variables(frame))
 
     def refresh(self) -> None:
         """See whether further modules of functions have been imported."""
@@ -108,9 +114,7 @@ def _functions() -> Iterator[tuple[str, FunctionType]]:
 
 
 def _is_torch(name: str, module: Any) -> bool:
-    return isinstance(module, ModuleType) and (
-        name in _TORCH or name.startswith("wengert.torch.nn.functional")
-    )
+    return isinstance(module, ModuleType) and (name in _TORCH or name.startswith("wengert.torch.nn.functional"))
 
 
 def _is_tensor(value: Any) -> bool:
