@@ -174,6 +174,27 @@ def test_the_step_of_an_optimizer_is_a_group_of_the_gradient_s_side():
     assert {"0.weight", "3.bias"} <= {node["assigns"] for node in data["backward"] if "assigns" in node}
 
 
+def test_outputs_of_groups_are_what_the_next_one_reads():
+    model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.BatchNorm1d(8), wg.nn.Linear(8, 3))
+    optimizer = wg.optim.Adam(model.parameters())
+
+    @wg.compile
+    def step(x, y):
+        loss = wg.cross_entropy(model(x), y)
+        loss.backward()
+        wg.optim.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    data = data_of(step, (X, Y))
+    forward = {group["label"]: group.get("output") for group in groups_of(data)}
+    assert forward["1"] == "float32[2, 8]" and forward["Sequential"] == "float32[2, 3]"  # no running statistics
+    backward = {group["label"]: group.get("output") for group in groups_of(data, "backward")}
+    assert backward["2"] == backward["1"] == "float32[2, 8]"  # and no gradients of parameters
+    assert backward["Adam step"] is None and "clip grad norm" in backward
+    assert [node["role"] for node in data["backward"] if node["name"] == "0.weight.exp_avg"] == ["buffer"]
+
+
 def test_groups_are_the_same_under_a_debugger():
     seen = []
     sys.settrace(lambda frame, event, arg: lambda *inner: seen.append(1))

@@ -14,7 +14,7 @@ from wengert.core.graph import Node, describe_type
 from wengert.inspect.calls import Call
 from wengert.inspect.lines import line_of
 from wengert.inspect.public_functions import textbook_name
-from wengert.inspect.recorded import ARGUMENT, LEAF, RecordedCall
+from wengert.inspect.recorded import ARGUMENT, LEAF, PARAMETER, RecordedCall
 from wengert.inspect.times import BACKWARD, FORWARD, Seconds, Times
 
 _SHOWN_TYPES = 3  # of what comes out of a group
@@ -54,6 +54,9 @@ class Groups:
         for total, at in recorded.observed.sums.items():  # it belongs to the value, not to the rule that came last
             if total in self.calls and at in self.calls:
                 self.calls[total] = self.calls[at]
+        elsewhere = {*recorded.assigned_nodes(), *recorded.accumulated_nodes()}
+        self._outputs = [node for node in recorded.outputs if node not in elsewhere]
+        self._kept = elsewhere | _parameter_gradients(recorded)  # by a tensor: no output of a call
         self._seconds: Seconds = times.of_calls(self.calls) if times is not None else {}
         self._groups: dict[tuple[Call, str], Group] = {}
         self._outermost: list[Group] = []
@@ -97,7 +100,7 @@ class Groups:
             "id": group.number,
             "kind": "function" if call.module is None else "module",
             "side": group.side,
-            "label": _label(group),
+            "label": _label(group) + (" backward" if self._is_backward_function(group) else ""),
             "module": ".".join(call.path),
             "nodes": [numbers[node] for node in group.nodes],
             "leaf": group.is_leaf,
@@ -120,9 +123,12 @@ class Groups:
 
     def _types(self, group: Group, readers: Mapping[Node, list[Node]]) -> dict[str, Any]:
         """The types of what comes out of a group, and of what goes in."""
-        own, given, outputs = group.all_nodes(), self._recorded.given, self._recorded.outputs
+        own, given = group.all_nodes(), self._recorded.given
         inside = set(own)
-        made = [node for node in own if node not in given and _leaves(node, inside, readers, outputs)]
+        made = [node for node in own if node not in given and self._leaves(node, inside, readers)]
+        if group.call.is_step:  # it changes tensors, and gives nothing
+            made = []
+        made = [node for node in made if node not in self._kept] or made
         taken = [s for node in own for s in node.sources if s not in inside and s in self.calls]
         taken = [s for s in dict.fromkeys(taken) if given.get(s, ARGUMENT) in (ARGUMENT, LEAF)]
         parts = {"output": made, "inputs": taken}
@@ -130,6 +136,23 @@ class Groups:
         if "output" in found:
             found["output"] = _shortened(found["output"])  # type: ignore[assignment]
         return found
+
+    def _leaves(self, node: Node, inside: set[Node], readers: Mapping[Node, list[Node]]) -> bool:
+        """Whether a node is read outside of a group, or nowhere."""
+        own = readers.get(node, ())
+        return not own or node in self._outputs or any(reader not in inside for reader in own)
+
+    def _is_backward_function(self, group: Group) -> bool:
+        """Whether a function's group is made of derivatives; on the gradient's side there are updates too."""
+        observed = self._recorded.observed
+        is_function = group.side == BACKWARD and group.call.module is None
+        return is_function and any(observed.forward_of(node) is not None for node in group.all_nodes())
+
+
+def _parameter_gradients(recorded: RecordedCall) -> set[Node]:
+    """The adjoints of parameters: what a layer gives back to the one before is that of its input."""
+    found = [recorded.observed.cotangents.get(node) for node, role in recorded.given.items() if role == PARAMETER]
+    return {node for node in found if isinstance(node, Node)}
 
 
 def _place_given(recorded: RecordedCall, calls: dict[Node, Call | None], nodes: Sequence[Node]) -> None:
@@ -178,15 +201,9 @@ def _in_order(groups: Iterable[Group]) -> Iterable[Group]:
 def _label(group: Group) -> str:
     call = group.call
     if call.module is None:
-        name = textbook_name(call.function)
-        return f"{name} backward" if group.side == BACKWARD and not call.is_step else name
+        return textbook_name(call.function)
     depth = len(call.around.path) if call.around is not None else 0
     return ".".join(call.path[depth:])
-
-
-def _leaves(node: Node, inside: set[Node], readers: Mapping[Node, list[Node]], outputs: Sequence[Node]) -> bool:
-    own = readers.get(node, ())
-    return not own or node in outputs or any(reader not in inside for reader in own)
 
 
 def _shortened(types: list[str]) -> str:

@@ -17,7 +17,10 @@ from wengert.core import code
 from wengert.nn.module import Module
 from wengert.optim.optimizer import Optimizer
 
-_FAMILIES = ("wengert.linalg", "wengert.fft", "wengert.special", "wengert.random", "wengert.nn", "wengert.nn.utils")
+_FAMILIES = tuple(
+    f"wengert.{name}"
+    for name in ("linalg", "fft", "special", "random", "windows", "nn", "nn.utils", "optim", "ode", "solvers")
+)
 _TORCH = tuple(f"wengert.torch{name}" for name in ("", ".linalg", ".fft", ".special"))  # where they are imported
 _NO_MATHEMATICS = frozenset({"backward", "assign", "item", "numpy", "tolist", "compile", "grad", "vjp", "jvp", "vmap"})
 """Names of what runs, reads or transforms a computation: what is recorded below them is not a step of theirs."""
