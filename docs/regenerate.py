@@ -1,9 +1,11 @@
 """Fills in what the pages show of programs by running their examples, so that it is true.
 
     python docs/regenerate.py [--check]
+    python docs/regenerate.py --pictures [NAME ...]
 
 A page's Python blocks are run in order. A block that follows a comment such as `<!-- show: recorded(f) -->` gets what
 that expression gives, over what the examples have defined and the functions below. `--check` says which pages differ.
+`--pictures` takes the pictures of pages in docs/images, or those of some names, and does nothing else.
 """
 
 from __future__ import annotations
@@ -209,7 +211,14 @@ def _run(code: str, name: str, scope: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
+    parser.add_argument("--pictures", nargs="*", metavar="NAME", help="take the pictures of pages, all or some")
+    options = parser.parse_args()
+    if options.pictures is not None:
+        import pictures
+
+        pictures.take(options.pictures)
+        return
+    check = options.check
     texts = {page: regenerated(page) for page in pages()}
     stale = [page for page, text in texts.items() if text != page.read_text()]
     names = ", ".join(page.name for page in stale)

@@ -28,13 +28,20 @@ function nodeLines(node) {
 }
 
 const groupName = ({ label, about }) => (about.class && about.class !== label ? `${label} · ${about.class}` : label);
-// The last value of a group, where it is a number: that of a loss.
-const resultOf = (group) => { const last = group.nodes.at(-1); return last && scalarOf(last) !== undefined && group.about.kind === "function" ? numbersOf(last) : undefined; };
+
+// What comes out of a group, where that is one number: a loss.
+function resultOf({ about, nodes: inside }) {
+  const last = inside.at(-1), isNumber = /^\w+\[\]$/.test([about.output].flat().join());
+  return isNumber && last && scalarOf(last) !== undefined ? numbersOf(last) : undefined;
+}
+
 const outputOf = (about) => (about.output === undefined ? undefined : [about.output].flat().map(shapeText).join(", "));
 
-function costsOf(about) {
-  const costs = [about.parameters > 0 && `${countText(about.parameters)} param.`, about.seconds !== undefined && timeText(about.seconds)];
-  return costs.some(Boolean) ? [costs.filter(Boolean).join(" · ")] : [];
+// The parameters of a group and its time: `9,408 param.`, `9.41 k p · 310 µs`.
+function costsOf({ parameters, seconds }) {
+  const count = parameters > 0 ? `${countText(parameters)} ${seconds === undefined ? "param." : "p"}` : "";
+  const costs = [count, seconds === undefined ? "" : timeText(seconds)].filter(Boolean);
+  return costs.length ? [costs.join(" · ")] : [];
 }
 
 function groupLines(group) {

@@ -110,7 +110,7 @@ function goByBox(by) {
 // --- views ---
 
 const VIEWS = {
-  graph: { title: "side by side", panes: ["forward-pane", "backward-pane"], fits: () => model.backward.length > 0 },
+  graph: { title: "both", panes: ["forward-pane", "backward-pane"], fits: () => model.backward.length > 0 },
   forward: { title: "computation", panes: ["forward-pane"], fits: () => true },
   backward: { title: "gradient", panes: ["backward-pane"], fits: () => model.backward.length > 0 },
   rank: { title: "rank", panes: ["ranks-pane"], fits: () => Boolean(model.ranks) },
@@ -124,7 +124,16 @@ async function view(name) {
   document.body.dataset.view = name;
   if (name === "compiler") { compiler ??= compilerView(model.compiler); await compiler.begin(); }
   else if (name === "rank") { ranks ??= ranksView(model.ranks); await ranks.show(); help(); }
-  else { await Promise.all(panes.filter((pane) => pane.isShown).map(begun)); counter(`${state.step} / ${order.length}`); point(null); }
+  else { await Promise.all(panes.filter((pane) => pane.isShown).map(begun)); orient(); counter(`${state.step} / ${order.length}`); point(null); }
+}
+
+// Both graphs beside each other or one above the other: as shows them larger.
+function orient() {
+  const sizes = panes.map((pane) => pane.size), { clientWidth: width, clientHeight: height } = byName("panes");
+  if (state.view !== "graph" || !sizes.every(Boolean) || !width) return;
+  const scale = (w, h) => Math.min(...sizes.map((size) => Math.min(LARGEST, w / size.width, (h - 30) / size.height)));
+  byName("panes").classList.toggle("stacked", scale(width, height / 2) > 1.1 * scale(width / 2, height));
+  panes.forEach((pane) => pane.resized());
 }
 
 const counter = (text) => { byName("step").textContent = text; };
@@ -187,7 +196,7 @@ const KEYS = {
   ArrowRight: (event) => stepBy(1, event?.shiftKey), ArrowLeft: (event) => stepBy(-1, event?.shiftKey), Home: () => ends(false), End: () => ends(true),
   ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1), g: toGradient,
   e: () => { ready = Promise.all(shownPanes().map((pane) => pane.fold(true))); }, c: () => { ready = Promise.all(shownPanes().map((pane) => pane.fold(false))); },
-  f: () => shownPanes().forEach((pane) => pane.fit()), s: () => save(), p: () => savePng(), a: () => saveSteps(), Escape: () => pick(null), "?": help,
+  f: () => { orient(); shownPanes().forEach((pane) => pane.fit()); }, s: () => save(), p: () => savePng(), a: () => saveSteps(), Escape: () => pick(null), "?": help,
   d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"), "/": () => byName("search").focus(),
   "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3),
 };
@@ -226,12 +235,12 @@ function bar() {
 
 async function begin() {
   theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  Object.assign(byName("title"), { textContent: model.title, title: model.title });
+  Object.assign(byName("title"), { textContent: shownTitle, title: model.title });
   byName("forward-title").textContent = `computation: ${model.forward.length} nodes`;
   byName("backward-title").textContent = `gradient: ${model.backward.length} nodes` + (model.differentiated ? "" : ", not computed yet");
   bar();
   let waiting = 0;
-  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => shownPanes().forEach((pane) => pane?.resized())); }).observe(byName("main"));
+  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { orient(); shownPanes().forEach((pane) => pane?.resized()); }); }).observe(byName("main"));
   isNarrow.addEventListener("change", () => { if (isNarrow.matches && state.view === "graph") ready = view("forward"); });
   await view(firstView());
   help();

@@ -1,9 +1,10 @@
 // A pane: one graph, its groups, its layout and the view of it. Drawing is in `draw.js`, the layout in `layout.js`.
 "use strict";
 
-const READABLE = 2 ** -0.25, LEGIBLE = 0.44, LARGEST = 1.25; // scales: of whole boxes, of names, and the largest at first sight
+const READABLE = 2 ** -0.25, LEGIBLE = 0.44, LARGEST = 1.5; // scales: of whole boxes, of names, and the largest at first sight
 const LINE = 16, PADDING = 12, LONGEST = 30;
-const shortened = (text, most = LONGEST) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
+const lengthOf = (text) => text.length - (text.match(/\u0304/g)?.length ?? 0); // the bar of v̄ takes no room
+const shortened = (text, most = LONGEST) => (lengthOf(text) > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
 
 class Pane {
   // `about` says what a pane shows: `pathOf(node)` its groups, `lines(item)` the text of a box,
@@ -84,8 +85,8 @@ class Pane {
   measure(item) {
     item.text = this.about.lines(item);
     const room = item.group ? 4 : 0; // for the sign that opens it, and as much on the left
-    const widths = (this.about.room ?? this.about.lines)(item).map((line, i) => (Math.min(line.length, LONGEST) + (i ? 0 : room)) * (i ? 7.25 : 7.9));
-    const far = (this.about.far?.(item) ?? []).slice(0, 3).map((line, i) => Math.min(line.length, SHORT) * 10.8); // to be read from afar too
+    const widths = (this.about.room ?? this.about.lines)(item).map((line, i) => (Math.min(lengthOf(line), LONGEST) + (i ? 0 : room)) * (i ? 7.25 : 7.9));
+    const far = (this.about.far?.(item) ?? []).slice(0, 3).map((line, i) => Math.min(lengthOf(line), SHORT) * 10.8); // to be read from afar too
     item.width = Math.ceil(Math.max(56, ...far, ...widths) + 16);
     item.height = LINE * item.text.length + PADDING;
   }

@@ -122,6 +122,8 @@ function groupHtml(group) {
 
 // --- help ---
 
+const shownTitle = model.title.replace(/\S*<locals>\./, ""); // of a function inside another its own name
+
 const isNarrow = matchMedia("(max-width: 60rem)"), isTouched = matchMedia("(pointer: coarse)");
 const keysHtml = (rows) => table(rows.map(([keys, text]) => [keys.split(" ").map((key) => `<kbd>${key}</kbd>`).join(" "), text]));
 
@@ -139,7 +141,7 @@ const GRAPH_KEYS = [
 function helpHtml(kinds) {
   const counts = `${model.forward.length} nodes` + (model.backward.length ? `, ${model.backward.length} more in the gradient` : "");
   const keys = isTouched.matches || isNarrow.matches ? "" : `<h3>keys</h3>${keysHtml(GRAPH_KEYS)}`;
-  return `<h2>${escaped(model.title)}</h2><p>${counts}.</p>${isTouched.matches || isNarrow.matches ? TOUCH_HELP : MOUSE_HELP}`
+  return `<h2>${escaped(shownTitle)}</h2><p>${counts}.</p>${isTouched.matches || isNarrow.matches ? TOUCH_HELP : MOUSE_HELP}`
     + (model.backward.length ? "" : `<p class="none">There is no gradient: nothing here requires one.</p>`)
     + (model.differentiated ? "" : `<p class="none">The gradients are not computed yet: call backward(retain_graph=True) first.</p>`)
     + `<div id="sliders"></div><h3>colours</h3>${legendHtml(kinds)}${keys}`;
