@@ -274,6 +274,14 @@ def test_three_paths_and_a_value_read_twice_by_one_op_are_terms_too():
     assert adjoint["sum"].endswith(f"= {adjoint['scalar']}")
 
 
+def test_a_path_through_an_op_of_several_results_is_a_term_too():
+    lstm = wg.nn.LSTM(3, 4)
+    nodes = by_name(data_of(lambda x: lstm(x)[0].sum(), (wg.ones((2, 1, 3)),)))
+    adjoint = nodes["bias_hh_l0"]["adjoint"]
+    assert "seed" not in adjoint and adjoint["terms"][0]["text"].startswith("the rule of scan, applied to v̄")
+    assert [name for name, node in nodes.items() if node.get("adjoint", {}).get("seed")] == [list(nodes)[-1]]
+
+
 def test_a_compiled_step_accumulates_over_paths_too():
     w = wg.tensor(2.0, requires_grad=True)
 

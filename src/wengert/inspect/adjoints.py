@@ -37,10 +37,20 @@ class Adjoints:
         self._numbers = numbers
         self.cotangent_of_rule: dict[Node, Node] = {}  # by forward node: the placeholder that stands for 1 in its rule
         self.local = {node: self._local(node) for node in recorded.forward}
-        self._readers: dict[Node, list[tuple[Node, LocalDerivative]]] = {}
+        self._paths: dict[Node, list[tuple[Node, LocalDerivative | None]]] = {}
         for reader in reversed(recorded.forward):
-            for each in self.local[reader]:
-                self._readers.setdefault(each.source, []).append((reader, each))
+            self._note_paths(reader)
+
+    def _note_paths(self, reader: Node) -> None:
+        """Note by which derivatives a node's adjoint goes on to its sources; None of a rule that has no symbols."""
+        if self._recorded.observed.cotangents.get(reader) is None or reader in self._recorded.given:
+            return
+        for each in self.local[reader]:
+            self._paths.setdefault(each.source, []).append((reader, each))
+        written = {each.source for each in self.local[reader]}
+        for source in dict.fromkeys(reader.sources):
+            if source.tracked and source not in written and isinstance(reader.dtype, tuple):
+                self._paths.setdefault(source, []).append((reader, None))
 
     def _local(self, node: Node) -> list[LocalDerivative]:
         if not node.tracked or node in self._recorded.given:
@@ -76,7 +86,7 @@ class Adjoints:
         if cotangent is None:
             return None
         found: dict[str, Any] = {"name": adjoint_name(self._names[node])} | self._described(cotangent)
-        paths = [(reader, each) for reader, each in self._readers.get(node, []) if self._cotangent(reader) is not None]
+        paths = self._paths.get(node, [])
         if not paths or node in self._seeded():
             found["seed"] = True
         if len(paths) == 1 and self._cotangent(paths[0][0]) is cotangent:
@@ -100,10 +110,12 @@ class Adjoints:
         found = self._recorded.observed.cotangents.get(node)
         return found if isinstance(found, Node) else None
 
-    def _term(self, node: Node, reader: Node, each: LocalDerivative) -> dict[str, Any]:
+    def _term(self, node: Node, reader: Node, each: LocalDerivative | None) -> dict[str, Any]:
         """One path: the reader's adjoint times its derivative with respect to the node."""
         bar = adjoint_name(self._names[reader])
         term: dict[str, Any] = {"reader": self._numbers[reader]}
+        if each is None:
+            return term | {"text": f"the rule of {reader.op.name}, applied to {bar}", "symbols": ""}
         if each.node is None:
             return term | {"text": each.symbols.replace(COTANGENT, bar), "symbols": each.symbols}
         term |= {"text": f"{bar} * ∂{self._names[reader]}/∂{self._names[node]}", "symbols": each.symbols}
