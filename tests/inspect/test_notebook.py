@@ -90,7 +90,7 @@ def test_a_module_shows_its_layers_and_its_summary_their_shapes():
 def test_show_is_the_page_in_a_frame(tmp_path):
     page = wg.inspect.show(lambda x, y: wg.log(x) * y, 2.0, 5.0)
     frame = page._repr_html_()
-    assert frame.startswith("<iframe srcdoc=") and 'height="420"' in frame and '"log(v1)"' in html.unescape(frame)
+    assert frame.startswith("<iframe srcdoc=") and 'height="520"' in frame and '"log(v1)"' in html.unescape(frame)
     inside = frame.removeprefix('<iframe srcdoc="').split('" title="')[0]
     assert html.unescape(inside) == page.text and '"' not in inside
     assert page.save(tmp_path / "f.html").read_text() == page.text

@@ -12,7 +12,7 @@ from wengert.inspect.page import data_of, document
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
 
-_SMALL, _LARGE = 420, 640  # pixels
+_SMALL, _LARGE = 520, 640  # pixels
 _FEW = 24  # nodes of a small page
 
 
@@ -50,7 +50,7 @@ def show(
     >>> import wengert as wg
     >>> page = wg.inspect.show(lambda x, y: wg.log(x) + x * y - wg.sin(y), 2.0, 5.0)
     >>> page.title, page.height
-    ('lambda', 420)
+    ('lambda', 520)
     """
     if height is not None and height <= 0:
         raise ArgumentError(f"inspect.show: height is a number of pixels, not {height!r}")
