@@ -41,12 +41,23 @@ def test_an_adjoint_over_two_paths_is_told_as_their_sum(at):
     browser = at("textbook")
     browser.click(f'#forward [data-key="{key_of(browser, "v2 =")}"]')
     told = browser.text("#details")
-    assert "sum over 2 paths: -0.283662 + 2 = 1.71634" in told
+    assert "the sum over 2 paths: -0.283662 + 2 = 1.71634" in told
     assert "\u2202v6/\u2202v2" in told and "\u2202v4/\u2202v2" in told
     browser.press("g")
     assert "The accumulation at v2" in browser.text("#details") and "-0.283662 + 2 = 1.71634" in browser.text(
         "#details"
     )
+
+
+def test_a_node_of_the_gradient_tells_its_rule_in_symbols_and_numbers(at):
+    browser = at("textbook")
+    key = key_of(browser, "v\u03046 =")
+    browser.click(f'#backward [data-key="{key}"]')
+    told = browser.text("#details")
+    assert "v\u03047 * \u2202v7/\u2202v6 = 1 * -1 = -1" in told and "rule of" in told
+    browser.click(f'#backward [data-key="{key_of(browser, "g2 =")}"]')
+    told = browser.text("#details").lower()
+    assert "a term of v\u03042" in told and "= -1 * 0.283662 = -0.283662" in told
 
 
 def test_adjoints_that_are_the_same_node_say_so(at):

@@ -45,23 +45,38 @@ function derivativesHtml(node, isLater) {
 
 // The adjoint of a value: the sum, over the ops that read it, of their adjoints times their derivatives.
 function adjointHtml(node, isLater) {
-  const adjoint = node.adjoint;
+  const { adjoint } = node;
   if (!adjoint) return "";
-  const holder = nodes.get(adjoint.node ?? node.cotangents[0]);
-  const isKnown = holder && !isLater(holder);
-  const name = `<button class="link" data-go="${holder?.id}">${escaped(adjoint.name)}</button>`;
+  const holder = nodes.get(adjoint.node ?? node.cotangents[0]), isKnown = holder && !isLater(holder);
   const same = adjoint.same_as ? ` = ${escaped(adjoint.same_as)}` : "";
+  const head = `<h3>adjoint ${holder ? linkTo(holder.id, adjoint.name) : escaped(adjoint.name)}${same}</h3>`;
   const terms = adjoint.terms ?? [], isSum = terms.length > 1;
-  const head = `<h3>adjoint ${holder ? name : escaped(adjoint.name)}${same}</h3>`;
-  if (adjoint.seed && !terms.length) return `${head}<p>the seed of the backward pass: 1</p>${isKnown && holder.value ? summaryHtml(holder.value) : ""}`;
-  const rows = terms.map((term) => {
-    const numbers = isKnown && term.scalar !== undefined ? ` = ${term.numbers ? `${escaped(term.numbers)} = ` : ""}<b>${escaped(term.scalar)}</b>` : "";
-    const symbols = term.symbols && term.symbols !== term.text ? `<br><code>${escaped(term.symbols)}</code>` : "";
-    return [`${isSum ? "path through" : "from"} ${linkTo(term.reader)}`, `<code>${escaped(term.text)}</code>${numbers}${symbols}`];
-  });
-  const sum = isSum ? `<p class="sum">${isKnown && adjoint.sum ? `sum over ${terms.length} paths: <b>${escaped(adjoint.sum)}</b>` : `the sum over ${terms.length} paths`}</p>` : "";
   const value = isKnown && holder.value ? summaryHtml(holder.value) : NOT_YET;
-  return `${head}${table(rows)}${sum}${isKnown && adjoint.sum && isSum ? "" : value}`;
+  if (!terms.length) return `${head}${adjoint.seed ? "<p>the seed of the backward pass: 1</p>" : ""}${value}`;
+  const rows = terms.map((term) => [`${isSum ? "path through" : "from"} ${linkTo(term.reader)}`, termHtml(term, isKnown)]);
+  if (!isSum) return `${head}${table(rows)}${value}`;
+  const sum = isKnown && adjoint.sum ? `: <b>${escaped(adjoint.sum)}</b>` : "";
+  return `${head}${table(rows)}<p class="sum">the sum over ${terms.length} paths${sum}</p>${sum ? "" : value}`;
+}
+
+// `v̄6 * ∂v6/∂v2 = -1 * 0.283662 = -0.283662`, and the derivative in symbols.
+function termHtml({ text, symbols, numbers, scalar }, isKnown) {
+  const known = isKnown && scalar !== undefined ? ` = ${numbers ? `${escaped(numbers)} = ` : ""}<b>${escaped(scalar)}</b>` : "";
+  return `<code>${escaped(text)}</code>${known}${symbols && symbols !== text ? `<br><code>${escaped(symbols)}</code>` : ""}`;
+}
+
+// Of a node of the gradient: the adjoints that it is, and the path whose term it is where several are added.
+const termsOf = new Map();
+for (const node of model.forward) {
+  const terms = node.adjoint?.terms ?? [];
+  for (const term of terms.length > 1 ? terms : []) termsOf.set(term.node, [...(termsOf.get(term.node) ?? []), { node, term }]);
+}
+
+function roleHtml(node, isLater) {
+  const adjoints = (node.adjoint_of ?? []).map((id) => adjointHtml(nodes.get(id), isLater));
+  const terms = (termsOf.get(node.id) ?? []).map(({ node: at, term }) =>
+    `<h3>a term of ${escaped(at.adjoint.name)}</h3>${table([[`path through ${linkTo(term.reader)}`, termHtml(term, !isLater(node))]])}`);
+  return [...adjoints, ...terms].join("");
 }
 
 function accumulationHtml(node, isLater) {
@@ -93,7 +108,7 @@ function nodeHtml(node, isLater) {
   ];
   const value = node.value && !isLater(node) ? summaryHtml(node.value) : NOT_YET;
   return `<h2>${escaped(equation(node))}</h2>${accumulationHtml(node, isLater)}${table(rows)}${codeAt(node.line, node.source)}<h3>value</h3>${value}`
-    + (isForward ? derivativesHtml(node, isLater) + adjointHtml(node, isLater) : "");
+    + (isForward ? derivativesHtml(node, isLater) + adjointHtml(node, isLater) : roleHtml(node, isLater));
 }
 
 const countText = (count) => (count >= 1e9 ? `${(count / 1e9).toPrecision(3)} G` : count >= 1e6 ? `${(count / 1e6).toPrecision(3)} M` : count >= 1e4 ? `${(count / 1e3).toPrecision(3)} k` : count.toLocaleString("en"));
