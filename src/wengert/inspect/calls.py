@@ -34,12 +34,12 @@ _ACCUMULATE = reverse._accumulate.__code__
 _functions = functools.cache(PublicFunctions)
 
 
-class Call:
+class WatchedCall:
     """A call of a module, or of a public function: then it has the path of the module around it."""
 
     __slots__ = ("around", "function", "is_step", "location", "module", "path")
 
-    def __init__(self, around: Call | None, path: Path, module: ref[Module] | None, function: str = "") -> None:
+    def __init__(self, around: WatchedCall | None, path: Path, module: ref[Module] | None, function: str = "") -> None:
         self.around = around
         self.path = path
         self.module = module  # none of a function's call
@@ -51,20 +51,22 @@ class Call:
         return f"<call of {self.function or '.'.join(self.path)}>"
 
 
-class Calls:
+class WatchedCalls:
     """The calls that were under way when nodes were recorded; holds on to no node."""
 
     def __init__(self) -> None:
         self._changes: list[int] = [0]  # serial numbers from which on another call was the innermost
-        self._calls: list[Call | None] = [None]
-        self._stack: list[tuple[Module, Call]] = []  # modules being called
-        self._located: dict[int, tuple[Location, Call | None]] = {}  # by identity of a location, which passes hand on
+        self._calls: list[WatchedCall | None] = [None]
+        self._stack: list[tuple[Module, WatchedCall]] = []  # modules being called
+        self._located: dict[
+            int, tuple[Location, WatchedCall | None]
+        ] = {}  # by identity of a location, which passes hand on
 
     def remember(self, ended: Iterable[tuple[int, int, ref[Module]]]) -> None:
         """Take over calls of modules that have ended already, as far as their modules are there."""
         later = [call for call in ended if call[0] > self._changes[-1]]
         known = sorted(later, key=lambda call: (call[0], -call[1]))
-        around: list[tuple[int, Module, Call]] = []  # the calls under way, with their ends
+        around: list[tuple[int, Module, WatchedCall]] = []  # the calls under way, with their ends
         for first, last, reference in known:
             self._end_calls(around, first)
             module = reference()
@@ -74,7 +76,7 @@ class Calls:
                 self._change(call, first)
         self._end_calls(around, now())
 
-    def _end_calls(self, around: list[tuple[int, Module, Call]], number: int) -> None:
+    def _end_calls(self, around: list[tuple[int, Module, WatchedCall]], number: int) -> None:
         """End the calls that ended before a node's number."""
         while around and around[-1][0] <= number:
             last, _, _ = around.pop()
@@ -104,13 +106,13 @@ class Calls:
             self._stack.pop()
             self._change(self._stack[-1][1] if self._stack else None, now())
 
-    def _module_call(self, around: tuple[Module, Call] | None, module: Module) -> Call:
+    def _module_call(self, around: tuple[Module, WatchedCall] | None, module: Module) -> WatchedCall:
         """The call of a module by another, or by none."""
         if around is None:
-            return Call(None, (type(module).__name__,), ref(module))
-        return Call(around[1], (*around[1].path, *_name_within(around[0], module)), ref(module))
+            return WatchedCall(None, (type(module).__name__,), ref(module))
+        return WatchedCall(around[1], (*around[1].path, *_name_within(around[0], module)), ref(module))
 
-    def _change(self, call: Call | None, number: int) -> None:
+    def _change(self, call: WatchedCall | None, number: int) -> None:
         """From a node's number on, another call is the innermost."""
         self._changes.append(number)
         self._calls.append(call)
@@ -132,14 +134,14 @@ class Calls:
             call.location = location
         self._locate(location, call)
 
-    def _function_call(self, frame: FrameType, around: Call | None) -> Call | None:
+    def _function_call(self, frame: FrameType, around: WatchedCall | None) -> WatchedCall | None:
         """The call that a frame is; None if its function is not public."""
         marks = _marks_of(frame)
         if id(self) not in marks:
             name = _functions().name_of(frame)
             if name is None:
                 return None
-            made = marks[id(self)] = Call(around, around.path if around else (), None, name)
+            made = marks[id(self)] = WatchedCall(around, around.path if around else (), None, name)
             made.is_step = frame.f_code is STEP
             self._entered(frame)
         return marks[id(self)]
@@ -151,7 +153,7 @@ class Calls:
         """A backward walk came to a node; what its rule records has the location that was set for it just now."""
         self._locate(recording.location, self.call_of(node))
 
-    def _locate(self, location: Location, call: Call | None) -> None:
+    def _locate(self, location: Location, call: WatchedCall | None) -> None:
         if location is None:
             return
         if len(self._located) > _LOCATIONS:
@@ -159,7 +161,7 @@ class Calls:
                 del self._located[key]
         self._located[id(location)] = (location, call)
 
-    def call_of(self, node: Node) -> Call | None:
+    def call_of(self, node: Node) -> WatchedCall | None:
         """The innermost call in which a node, or the forward node behind it, was recorded."""
         location = node.location
         while True:
@@ -176,15 +178,15 @@ class Calls:
         return call.path if call is not None else ()
 
     def calls_in(
-        self, nodes: Iterable[Node], after_pass: bool = False, known: Mapping[Node, Call | None] | None = None
-    ) -> dict[Node, Call | None]:
+        self, nodes: Iterable[Node], after_pass: bool = False, known: Mapping[Node, WatchedCall | None] | None = None
+    ) -> dict[Node, WatchedCall | None]:
         """The call of each node of a graph in order, beside those that are `known`.
 
         What is new in a graph that a pass made, with a location that no recorded node has, is where its first source
         is. Recorded nodes never are: what a user computes outside of modules belongs to none.
         """
-        found: dict[Node, Call | None] = {}
-        around = found if known is None else ChainMap(found, cast(dict[Node, "Call | None"], known))
+        found: dict[Node, WatchedCall | None] = {}
+        around = found if known is None else ChainMap(found, cast(dict[Node, "WatchedCall | None"], known))
         for node in nodes:
             is_known = id(node.location) in self._located
             if node.sources and (node.location is None or (after_pass and not is_known)):
@@ -196,7 +198,7 @@ class Calls:
         return found
 
 
-class Observed(Calls):
+class Observed(WatchedCalls):
     """The calls, and for each gradient's node the forward node whose rule recorded it; keeps the nodes."""
 
     def __init__(self) -> None:
@@ -207,7 +209,7 @@ class Observed(Calls):
         self.sums: dict[Node, Node] = {}  # by the node of an accumulation, the forward node whose adjoint it is
         self._walked: dict[int, tuple[Location, Node]] = {}
 
-    def _module_call(self, around: tuple[Module, Call] | None, module: Module) -> Call:
+    def _module_call(self, around: tuple[Module, WatchedCall] | None, module: Module) -> WatchedCall:
         if around is None:
             self.outermost[module] = None
         return super()._module_call(around, module)
@@ -263,7 +265,7 @@ class Observed(Calls):
         return [*(self.terms_of(first) if self.sums.get(first) is at else [first]), last]
 
 
-class _Marks(dict[int, Call]):
+class _Marks(dict[int, WatchedCall]):
     """Which call a frame is, by who looks on."""
 
     def __call__(self, *event: Any) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wengert.core.graph import Node, describe_type
-from wengert.inspect.calls import Call
+from wengert.inspect.calls import WatchedCall
 from wengert.inspect.lines import line_of
 from wengert.inspect.public_functions import textbook_name
 from wengert.inspect.recorded import ARGUMENT, LEAF, PARAMETER, RecordedCall
@@ -21,16 +21,16 @@ _SHOWN_TYPES = 3  # of what comes out of a group
 
 
 @dataclass(eq=False)
-class Group:
+class CallGroup:
     """A call on one side, with what was recorded directly in it and the groups inside."""
 
-    call: Call
+    call: WatchedCall
     side: str
-    around: Group | None
+    around: CallGroup | None
     nodes: list[Node] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[CallGroup] = field(default_factory=list)
     function: str = ""
-    calls: list[Call] = field(default_factory=list)  # its own, and those that it stands for
+    calls: list[WatchedCall] = field(default_factory=list)  # its own, and those that it stands for
     number: int = -1
 
     @property
@@ -58,8 +58,8 @@ class Groups:
         self._outputs = [node for node in recorded.outputs if node not in elsewhere]
         self._kept = elsewhere | _parameter_gradients(recorded)  # by a tensor: no output of a call
         self._seconds: Seconds = times.of_calls(self.calls) if times is not None else {}
-        self._groups: dict[tuple[Call, str], Group] = {}
-        self._outermost: list[Group] = []
+        self._groups: dict[tuple[WatchedCall, str], CallGroup] = {}
+        self._outermost: list[CallGroup] = []
         for side, own in ((FORWARD, recorded.forward), (BACKWARD, recorded.backward)):
             for node in own:
                 call = self.calls[node]
@@ -71,11 +71,11 @@ class Groups:
             group.number = i
         self.of = {node: group for group in self.all for node in group.nodes}
 
-    def _group(self, call: Call, side: str) -> Group:
+    def _group(self, call: WatchedCall, side: str) -> CallGroup:
         found = self._groups.get((call, side))
         if found is None:
             around = self._group(call.around, side) if call.around is not None else None
-            found = self._groups[call, side] = Group(call, side, around, function=call.function, calls=[call])
+            found = self._groups[call, side] = CallGroup(call, side, around, function=call.function, calls=[call])
             (around.groups if around is not None else self._outermost).append(found)
         return found
 
@@ -93,7 +93,7 @@ class Groups:
         return [self._described(group, numbers, readers) for group in self.all]
 
     def _described(
-        self, group: Group, numbers: Mapping[Node, int], readers: Mapping[Node, list[Node]]
+        self, group: CallGroup, numbers: Mapping[Node, int], readers: Mapping[Node, list[Node]]
     ) -> dict[str, Any]:
         call = group.call
         found: dict[str, Any] = {
@@ -121,7 +121,7 @@ class Groups:
             found["seconds"] = seconds
         return found | line_of(call.location)
 
-    def _types(self, group: Group, readers: Mapping[Node, list[Node]]) -> dict[str, Any]:
+    def _types(self, group: CallGroup, readers: Mapping[Node, list[Node]]) -> dict[str, Any]:
         """The types of what comes out of a group, and of what goes in."""
         own, given = group.all_nodes(), self._recorded.given
         inside = set(own)
@@ -142,7 +142,7 @@ class Groups:
         own = readers.get(node, ())
         return not own or node in self._outputs or any(reader not in inside for reader in own)
 
-    def _is_backward_function(self, group: Group) -> bool:
+    def _is_backward_function(self, group: CallGroup) -> bool:
         """Whether a function's group is made of derivatives; on the gradient's side there are updates too."""
         observed = self._recorded.observed
         is_function = group.side == BACKWARD and group.call.module is None
@@ -155,7 +155,7 @@ def _parameter_gradients(recorded: RecordedCall) -> set[Node]:
     return {node for node in found if isinstance(node, Node)}
 
 
-def _place_given(recorded: RecordedCall, calls: dict[Node, Call | None], nodes: Sequence[Node]) -> None:
+def _place_given(recorded: RecordedCall, calls: dict[Node, WatchedCall | None], nodes: Sequence[Node]) -> None:
     """Parameters and constants belong where they are first read; arguments come from outside."""
     for node in reversed(nodes):
         for source in node.sources:
@@ -166,7 +166,7 @@ def _place_given(recorded: RecordedCall, calls: dict[Node, Call | None], nodes: 
             calls[node] = None
 
 
-def _simplified(group: Group, given: Mapping[Node, str]) -> list[Group]:
+def _simplified(group: CallGroup, given: Mapping[Node, str]) -> list[CallGroup]:
     """A group without the levels that show nothing: calls of one node, and a layer's only function.
 
     Empty if the group itself is one; its nodes are then those of the group around.
@@ -192,13 +192,13 @@ def _simplified(group: Group, given: Mapping[Node, str]) -> list[Group]:
     return [group]
 
 
-def _in_order(groups: Iterable[Group]) -> Iterable[Group]:
+def _in_order(groups: Iterable[CallGroup]) -> Iterable[CallGroup]:
     for group in groups:
         yield group
         yield from _in_order(group.groups)
 
 
-def _label(group: Group) -> str:
+def _label(group: CallGroup) -> str:
     call = group.call
     if call.module is None:
         return textbook_name(call.function)
@@ -211,6 +211,6 @@ def _shortened(types: list[str]) -> str:
     return shown if len(types) <= _SHOWN_TYPES else f"{shown} and {len(types) - _SHOWN_TYPES} more"
 
 
-def _total(group: Group, seconds: Mapping[tuple[Call, str], float]) -> float:
+def _total(group: CallGroup, seconds: Mapping[tuple[WatchedCall, str], float]) -> float:
     own = sum(seconds.get((call, group.side), 0.0) for call in group.calls)
     return own + sum(_total(each, seconds) for each in group.groups)

@@ -71,7 +71,7 @@ from typing import Any
 
 from wengert.core.graph import Node, describe_type
 from wengert.inspect.adjoints import Adjoints, scalar
-from wengert.inspect.calls import Call
+from wengert.inspect.calls import WatchedCall
 from wengert.inspect.formulas import formulas
 from wengert.inspect.groups import Groups
 from wengert.inspect.lines import line_of
@@ -159,7 +159,7 @@ class _Model:
     def _place(self, node: Node) -> dict[str, Any]:
         """The call that a node belongs to."""
         found: dict[str, Any] = {}
-        call: Call | None = self.groups.calls[node]
+        call: WatchedCall | None = self.groups.calls[node]
         group = self.groups.of.get(node)
         if group is not None:
             found["group"] = group.number

@@ -21,7 +21,7 @@ from typing import Any
 from wengert.core.devices import on_host
 from wengert.core.graph import Graph, Node, describe_type, has_array
 from wengert.inspect.adjoints import scalar
-from wengert.inspect.calls import Call, Observed
+from wengert.inspect.calls import Observed, WatchedCall
 from wengert.inspect.lines import line_of
 from wengert.inspect.recorded import is_given
 from wengert.inspect.symbols import literal_text
@@ -42,7 +42,7 @@ def as_data(
     graphs = [graph, *[report.graph for report in pass_reports(program)], program.graph]
     by_name = {row.name: row for row in rows(graph, program)}
     numbers: dict[Node, int] = {}
-    calls: dict[Node, Call | None] = {}
+    calls: dict[Node, WatchedCall | None] = {}
     for i, each in enumerate(graphs):
         nodes = [*each.inputs, *each.captured(), *each.nodes]
         calls |= observed.calls_in([node for node in nodes if node not in calls], i > 0, calls)
@@ -63,7 +63,7 @@ def as_data(
 
 
 def _description(
-    node: Node, numbers: Mapping[Node, int], call: Call | None, names: Mapping[Node, str]
+    node: Node, numbers: Mapping[Node, int], call: WatchedCall | None, names: Mapping[Node, str]
 ) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "id": numbers[node],
@@ -124,7 +124,7 @@ def _kernel(
     i: int,
     numbers: Mapping[Node, int],
     seconds: float | None,
-    calls: Mapping[Node, Call | None],
+    calls: Mapping[Node, WatchedCall | None],
 ) -> dict[str, Any]:
     group, step = program.plan.groups_of_steps[i], program.steps[i]
     root = group.roots[0 if group.opaque else -1]

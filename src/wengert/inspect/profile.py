@@ -27,7 +27,7 @@ from wengert.core.evaluation import watch
 from wengert.core.formatting import folded_html
 from wengert.core.graph import Node, describe_type
 from wengert.inspect import kernel_timeline
-from wengert.inspect.calls import Call, Calls
+from wengert.inspect.calls import WatchedCall, WatchedCalls
 from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
 from wengert.inspect.passes import inside
@@ -62,7 +62,7 @@ class Profile:
         self.left_out = 0  # events beyond those kept
         self.memory = MemoryWatch()
         self._rows: dict[Key, ProfileRow] = {}
-        self._recorded_calls = Calls()
+        self._recorded_calls = WatchedCalls()
         self._steps: WeakKeyDictionary[Any, list[StepFacts]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
         self._times: dict[str, dict[int, list[float]]] = {}  # by a program's text, the seconds of each step
@@ -172,7 +172,7 @@ class Profile:
 
     def _described(self, program: Any, device: str) -> list[StepFacts]:
         """What is known of each step of a program."""
-        calls: dict[Node, Call | None] = {}
+        calls: dict[Node, WatchedCall | None] = {}
         for i, report in enumerate(pass_reports(program)):  # from the graph as recorded on: calls are handed on
             calls = self._recorded_calls.calls_in(report.graph.nodes, after_pass=i > 0)
         found, moments = [], timeline(program)
@@ -283,7 +283,7 @@ class Profile:
         return {number: min(times) for number, times in self._times.get(program.source, {}).items()}
 
 
-def _place(call: Call | None) -> tuple[tuple[str, ...], str, bool]:
+def _place(call: WatchedCall | None) -> tuple[tuple[str, ...], str, bool]:
     """The module and the public function of a call, and whether it is an optimizer's step."""
     return ((), "", False) if call is None else (call.path, call.function, call.is_step)
 

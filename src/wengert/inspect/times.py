@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.core.code import Backward
 from wengert.core.graph import Node, describe_type
-from wengert.inspect.calls import Call, Observed, Path
+from wengert.inspect.calls import Observed, Path, WatchedCall
 from wengert.runtime.debug.explain import pass_reports
 
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
 
 FORWARD, BACKWARD = "forward", "backward"
-Seconds = dict[tuple[Call, str], float]
+Seconds = dict[tuple[WatchedCall, str], float]
 _Place = tuple[Path, str, str]  # a module, a function, and the side
 
 
-def side_of(node: Node, call: Call | None) -> str:
+def side_of(node: Node, call: WatchedCall | None) -> str:
     """Whether a node is of the forward pass, or of gradients and updates."""
     is_late = isinstance(node.location, Backward) or (call is not None and call.is_step)
     return BACKWARD if is_late else FORWARD
@@ -39,7 +39,9 @@ class Times:
             self._kernels.setdefault(place, {})[key.kernel] = row.seconds / row.count
         self._of_calls: Seconds = {}
 
-    def take_program(self, program: Any, graph_calls: Mapping[Node, Call | None], seconds: Mapping[int, float]) -> None:
+    def take_program(
+        self, program: Any, graph_calls: Mapping[Node, WatchedCall | None], seconds: Mapping[int, float]
+    ) -> None:
         """Take the times of a compiled program's steps instead."""
         self._kernels = {}
         for i, group in enumerate(program.plan.groups_of_steps):
@@ -49,17 +51,17 @@ class Times:
                 key = (call, side_of(root, call))
                 self._of_calls[key] = self._of_calls.get(key, 0.0) + seconds[i]
 
-    def of_node(self, node: Node, call: Call | None) -> float | None:
+    def of_node(self, node: Node, call: WatchedCall | None) -> float | None:
         """The seconds of a node that ran alone."""
         kernels = self._kernels.get(_place(node, call), {})
         return kernels.get(f"{node.op.name} {describe_type(node)}")
 
-    def of_calls(self, calls: Mapping[Node, Call | None]) -> Seconds:
+    def of_calls(self, calls: Mapping[Node, WatchedCall | None]) -> Seconds:
         """The seconds of calls, on each side, apart from those of the calls inside."""
         if self._of_calls:
             return self._of_calls
         found: Seconds = {}
-        at: dict[_Place, set[Call]] = {}
+        at: dict[_Place, set[WatchedCall]] = {}
         for node, call in calls.items():
             if call is not None:
                 place = _place(node, call)
@@ -71,13 +73,13 @@ class Times:
         return found
 
 
-def _place(node: Node, call: Call | None) -> _Place:
+def _place(node: Node, call: WatchedCall | None) -> _Place:
     return (call.path, call.function, side_of(node, call)) if call is not None else ((), "", side_of(node, call))
 
 
-def calls_of_program(observed: Observed, graph: Any, program: Any) -> dict[Node, Call | None]:
+def calls_of_program(observed: Observed, graph: Any, program: Any) -> dict[Node, WatchedCall | None]:
     """The calls of the nodes that a program computes, handed on through its passes."""
-    known: dict[Node, Call | None] = observed.calls_in(graph.nodes)
+    known: dict[Node, WatchedCall | None] = observed.calls_in(graph.nodes)
     for each in [*[report.graph for report in pass_reports(program)], program.graph]:
         known |= observed.calls_in([node for node in each.nodes if node not in known], True, known)
     return known
