@@ -186,7 +186,10 @@ def test_outputs_of_groups_are_what_the_next_one_reads():
         optimizer.step()
         return loss
 
-    data = data_of(step, (X, Y))
+    with wg.profile() as profile:
+        step(X, Y)
+    data = data_of(step, (X, Y), profile=profile)
+    assert "seconds" in next(group for group in data["groups"] if group["label"] == "clip grad norm")
     forward = {group["label"]: group.get("output") for group in groups_of(data)}
     assert forward["1"] == "float32[2, 8]" and forward["Sequential"] == "float32[2, 3]"  # no running statistics
     backward = {group["label"]: group.get("output") for group in groups_of(data, "backward")}

@@ -58,9 +58,8 @@ class WatchedCalls:
         self._changes: list[int] = [0]  # serial numbers from which on another call was the innermost
         self._calls: list[WatchedCall | None] = [None]
         self._stack: list[tuple[Module, WatchedCall]] = []  # modules being called
-        self._located: dict[
-            int, tuple[Location, WatchedCall | None]
-        ] = {}  # by identity of a location, which passes hand on
+        # by the identity of a location, which passes hand on
+        self._located: dict[int, tuple[Location, WatchedCall | None]] = {}
 
     def remember(self, ended: Iterable[tuple[int, int, ref[Module]]]) -> None:
         """Take over calls of modules that have ended already, as far as their modules are there."""

@@ -65,6 +65,7 @@ class Groups:
                 call = self.calls[node]
                 if call is not None:
                     self._group(call, side).nodes.append(node)
+        self._seconds = {self._shown_side(*key): seconds for key, seconds in self._seconds.items()}
         self._outermost = [kept for group in self._outermost for kept in _simplified(group, recorded.given)]
         self.all = list(_in_order(self._outermost))
         for i, group in enumerate(self.all):
@@ -78,6 +79,12 @@ class Groups:
             found = self._groups[call, side] = CallGroup(call, side, around, function=call.function, calls=[call])
             (around.groups if around is not None else self._outermost).append(found)
         return found
+
+    def _shown_side(self, call: WatchedCall, side: str) -> tuple[WatchedCall, str]:
+        """The side on which a call is shown: what is done to gradients, such as clipping, is on theirs."""
+        other = BACKWARD if side == FORWARD else FORWARD
+        is_moved = (call, side) not in self._groups and (call, other) in self._groups
+        return call, other if is_moved else side
 
     # --- as data ------------------------------------------------------------------------------------------------
 
@@ -102,7 +109,7 @@ class Groups:
             "side": group.side,
             "label": _label(group) + (" backward" if self._is_backward_function(group) else ""),
             "module": ".".join(call.path),
-            "nodes": [numbers[node] for node in group.nodes],
+            "nodes": sorted(numbers[node] for node in group.nodes),
             "leaf": group.is_leaf,
         }
         if group.around is not None:
