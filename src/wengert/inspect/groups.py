@@ -57,7 +57,6 @@ class Groups:
         elsewhere = {*recorded.assigned_nodes(), *recorded.accumulated_nodes()}
         self._outputs = [node for node in recorded.outputs if node not in elsewhere]
         self._kept = elsewhere | _parameter_gradients(recorded)  # by a tensor: no output of a call
-        self._seconds: Seconds = times.of_calls(self.calls) if times is not None else {}
         self._groups: dict[tuple[WatchedCall, str], CallGroup] = {}
         self._outermost: list[CallGroup] = []
         for side, own in ((FORWARD, recorded.forward), (BACKWARD, recorded.backward)):
@@ -65,7 +64,7 @@ class Groups:
                 call = self.calls[node]
                 if call is not None:
                     self._group(call, side).nodes.append(node)
-        self._seconds = {self._shown_side(*key): seconds for key, seconds in self._seconds.items()}
+        self._seconds = self._shown_seconds(times.of_calls(self.calls) if times is not None else {})
         self._outermost = [kept for group in self._outermost for kept in _simplified(group, recorded.given)]
         self.all = list(_in_order(self._outermost))
         for i, group in enumerate(self.all):
@@ -80,11 +79,15 @@ class Groups:
             (around.groups if around is not None else self._outermost).append(found)
         return found
 
-    def _shown_side(self, call: WatchedCall, side: str) -> tuple[WatchedCall, str]:
-        """The side on which a call is shown: what is done to gradients, such as clipping, is on theirs."""
-        other = BACKWARD if side == FORWARD else FORWARD
-        is_moved = (call, side) not in self._groups and (call, other) in self._groups
-        return call, other if is_moved else side
+    def _shown_seconds(self, seconds: Seconds) -> Seconds:
+        """The seconds by the side on which a call is shown: clipping, for one, is on that of the gradients."""
+        found: Seconds = {}
+        for (call, side), own in seconds.items():
+            other = BACKWARD if side == FORWARD else FORWARD
+            is_moved = (call, side) not in self._groups and (call, other) in self._groups
+            key = (call, other if is_moved else side)
+            found[key] = found.get(key, 0.0) + own
+        return found
 
     # --- as data ------------------------------------------------------------------------------------------------
 
