@@ -319,7 +319,7 @@ def test_leaves_of_a_tensor_are_its_inputs():
 def test_the_compiler_s_view_has_names_symbols_and_figures():
     compiler = data_of(step_of(MODEL), (X, Y))["compiler"]
     given = {node["name"] for node in compiler["nodes"] if node.get("given")}
-    assert {"v1", "v2", "0.weight", "1.bias", "lr", "step"} <= given and "placeholder" not in given
+    assert {"v1 = x", "v2 = y", "0.weight", "1.bias", "lr", "step"} <= given and "placeholder" not in given
     own = [kernel for kernel in compiler["kernels"] if kernel["symbol"].startswith("kernel")]
     assert own and all(f"{kernel['symbol']}(" in kernel["source"] for kernel in own)
     assert [kernel["number"] for kernel in compiler["kernels"]] == list(range(len(compiler["kernels"])))

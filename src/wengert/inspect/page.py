@@ -67,7 +67,8 @@ def data_of(
         numbered = {k: recorded.names[n] for k, n in enumerate(made.graph.inputs) if n in recorded.names}
         data["ranks"] = ranks.as_data(ranked, recorded.observed, numbered, recorded.accumulated)
     if is_shown:
-        names = model.node_names(recorded)
+        own, inputs = model.node_names(recorded), set(recorded.inputs)
+        names = {n: f"{name} = {recorded.names[n]}" if n in inputs else name for n, name in own.items()}
         data["compiler"] = passes.as_data(made.graph, program, recorded.observed, seconds, names)
     return data
 

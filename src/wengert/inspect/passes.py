@@ -3,8 +3,8 @@
 In: a graph as recorded, and its program. Out: dictionaries for the page. Nodes that a pass left alone are the same in
 the next graph, so each is described once, and a pass is a list of numbers. The page's `compiler` is
 
-    nodes       id, op, type, sources, [name] (of what was given `conv1.weight`; of a recorded node as elsewhere on the
-                page, `v12`), [given], [module], [function], [line], [source]
+    nodes       id, op, type, sources, [name] (of an input `v1 = x`, of a parameter `fc.bias`; of a recorded node as
+                elsewhere on the page, `v12`), [given], [module], [function], [line], [source]
     passes      name, facts, nodes, [added], change: what it did, as a sentence; the last one is the grouping in kernels
     kernels     number, symbol (its function's name in the source), name, nodes, source (C or CUDA), [seconds],
                 [module], [function], [line], [code] (the user's line)
