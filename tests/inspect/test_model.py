@@ -278,6 +278,16 @@ def test_three_paths_and_a_value_read_twice_by_one_op_are_terms_too():
     assert adjoint["sum"].endswith(f"= {adjoint['scalar']}")
 
 
+def test_a_result_that_is_read_on_has_the_1_it_begins_with_among_its_terms():
+    def two(x):
+        y = x * x
+        return y, wg.exp(y)
+
+    adjoint = by_name(data_of(two, (0.5,)))["v2"]["adjoint"]
+    assert adjoint["seed"] and adjoint["sum"] == "1 + 1.28403 = 2.28403"
+    assert adjoint["terms"][0]["text"] == "1, since it is a result"
+
+
 def test_a_path_through_an_op_of_several_results_is_a_term_too():
     lstm = wg.nn.LSTM(3, 4)
     nodes = by_name(data_of(lambda x: lstm(x)[0].sum(), (wg.ones((2, 1, 3)),)))

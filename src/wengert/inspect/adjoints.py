@@ -93,6 +93,8 @@ class Adjoints:
             found["same_as"] = adjoint_name(self._names[paths[0][0]])
         nodes = self._recorded.observed.terms_of(cotangent)
         terms = [self._term(node, *path) for path in paths]
+        if terms and node in self._seeded():
+            terms.insert(0, {"reader": self._numbers[node], "text": "1, since it is a result", "symbols": "1"})
         if len(nodes) == len(terms):
             terms = [term | self._described(each) for term, each in zip(terms, nodes)]
         if terms:
