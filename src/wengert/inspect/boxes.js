@@ -1,4 +1,4 @@
-// What boxes of the computation and of its gradient say: their lines, their colours, and their words for screen readers.
+// What boxes of the computation and of its gradient say: lines, colours, and words for screen readers.
 "use strict";
 
 const SHORT = 16; // characters that fit into a box seen from afar
@@ -22,9 +22,9 @@ function numbersOf(node) {
 }
 
 function nodeLines(node) {
-  const first = node.given ? (node.label && node.label !== node.name ? `${node.name} = ${node.label}` : node.name) : `${node.name} = ${node.text}`;
-  const second = node.accumulates ? `AccumulateGrad ${node.accumulates}` : numbersOf(node) ?? (scalarOf(node) === undefined ? shapeOf(node) : "not computed yet");
-  return [first, second];
+  const first = node.given ? givenText(node) : `${node.name} = ${node.text}`;
+  if (node.accumulates) return [first, `AccumulateGrad ${node.accumulates}`];
+  return [first, numbersOf(node) ?? (scalarOf(node) === undefined ? shapeOf(node) : "not computed yet")];
 }
 
 const groupName = ({ label, about }) => (about.class && about.class !== label ? `${label} · ${about.class}` : label);
@@ -44,11 +44,12 @@ function costsOf({ parameters, seconds }) {
   return costs.length ? [costs.join(" · ")] : [];
 }
 
+const computedIn = (group) => group.nodes.filter((node) => !node.given);
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 function groupLines(group) {
-  const { about } = group;
-  const computed = group.nodes.filter((node) => !node.given).length;
-  const costs = costsOf(about);
-  return [groupName(group), resultOf(group) ?? outputOf(about) ?? `${computed} op${computed === 1 ? "" : "s"}`, ...costs];
+  const output = resultOf(group) ?? outputOf(group.about) ?? counted(computedIn(group).length, "op");
+  return [groupName(group), output, ...costsOf(group.about)];
 }
 
 const linesOf = (item) => (item.group ? groupLines(item.group) : nodeLines(item.node));
@@ -63,7 +64,8 @@ function roomOf(item) {
 
 // Seen from afar a box says only what it is: a group its name and class, on one line if that is short.
 function farOf({ group, node }) {
-  if (!group) return node.given && scalarOf(node) === undefined ? [node.label ?? node.name, shapeOf(node)] : [scalarOf(node) === undefined ? node.op : nodeLines(node)[0], nodeLines(node)[1]];
+  if (!group && scalarOf(node) !== undefined) return nodeLines(node);
+  if (!group) return [node.given ? node.label ?? node.name : node.op, nodeLines(node)[1]];
   const { label, about } = group, both = about.class && about.class !== label ? `${label} ${about.class}` : label;
   const names = both.length <= SHORT ? [both] : [label, about.class];
   return [...names, resultOf(group) ?? outputOf(about), ...costsOf(about)].filter(Boolean);
@@ -72,8 +74,10 @@ function farOf({ group, node }) {
 // What a box says besides when it is seen from near.
 function moreOf(item) {
   if (item.group) {
-    const { about } = item.group, computed = item.group.nodes.filter((node) => !node.given);
-    return [about.inputs?.length ? `in ${[about.inputs].flat().map(shapeText).join(", ")}` : "", `${computed.length} op${computed.length === 1 ? "" : "s"}: ${[...new Set(computed.map((node) => node.op))].join(", ")}`, about.line ?? ""].filter(Boolean);
+    const { about } = item.group, computed = computedIn(item.group);
+    const inputs = about.inputs?.length ? `in ${[about.inputs].flat().map(shapeText).join(", ")}` : "";
+    const ops = [...new Set(computed.map((node) => node.op))].join(", ");
+    return [inputs, `${counted(computed.length, "op")}: ${ops}`, about.line ?? ""].filter(Boolean);
   }
   const { node } = item, isKnown = node.value && !isLater(node);
   const holder = adjointNode(node);
@@ -87,12 +91,14 @@ function moreOf(item) {
 
 function kindOfItem(item, isGradient) {
   const kind = item.group ? kindOfGroup(item.group) : kindOfNode(item.node);
-  return [kind, item.group ? "group" : "", isGradient ? "gradient" : "", item.members.some((node) => outputs.has(node.id)) ? "output" : "",
-    item.node?.role === "accumulation" ? "accumulation" : ""].filter(Boolean).join(" ");
+  const isOutput = item.members.some((node) => outputs.has(node.id)), isSum = item.node?.role === "accumulation";
+  const words = [kind, item.group && "group", isGradient && "gradient", isOutput && "output", isSum && "accumulation"];
+  return words.filter(Boolean).join(" ");
 }
 
 function labelOf(item) {
-  if (item.group) return `${[...groupLines(item.group)].join(", ")}; a group of ${item.members.length} nodes, Enter opens it`;
-  const { node } = item, value = scalarOf(node), holder = adjointNode(node), adjoint = node.adjoint?.scalar ?? scalarOf(holder);
-  return [equation(node), node.type, value !== undefined ? `value ${value}` : "", adjoint !== undefined ? `adjoint ${adjoint}` : "", node.line ?? ""].filter(Boolean).join(", ");
+  if (item.group) return `${groupLines(item.group).join(", ")}; a group of ${counted(item.members.length, "node")}, Enter opens it`;
+  const { node } = item, value = scalarOf(node), adjoint = node.adjoint?.scalar ?? scalarOf(adjointNode(node));
+  const numbers = [value !== undefined && `value ${value}`, adjoint !== undefined && `adjoint ${adjoint}`];
+  return [equation(node), node.type, ...numbers, node.line].filter(Boolean).join(", ");
 }

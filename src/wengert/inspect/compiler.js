@@ -2,6 +2,11 @@
 // times; and the memory by step.
 "use strict";
 
+const KEYS_OF_PASSES = [
+  ["← →", "the pass before, the next pass"], ["Home End", "as recorded, as fused"], ["Enter", "open or close a group"],
+  ["e c f", "expand all, collapse, fit"], ["s p a", "save as SVG, as PNG, all passes as a ZIP"], ["d", "toggle dark mode"],
+];
+
 function compilerView(compiler) {
   const all = new Map(compiler.nodes.map((node) => [node.id, node]));
   const kernelOf = new Map();
@@ -25,13 +30,21 @@ function compilerView(compiler) {
       const { name, seconds } = compiler.kernels[i];
       return [{ key: `k:${i}`, label: stepName(i), kind: "kernel", leaf: true, kernel: i, function: name, name, seconds }];
     },
-    lines: (item) => (item.group ? groupText(item.group) : [isGiven(item.node) ? givenName(item.node) : item.node.op, shapeOf(item.node)]),
+    lines: textOf,
     title: (group) => (group.about.name ? `${group.label}: ${group.about.name}` : group.label),
-    kind: (item) => [item.group ? kindOfGroup(item.group) : isGiven(item.node) ? "given" : kindOfNode(item.node), item.group ? "group" : "",
-      item.members.some((node) => fresh.has(node.id)) ? "added" : ""].join(" "),
-    label: (item) => (item.group ? groupText(item.group).join(", ") : `${isGiven(item.node) ? givenName(item.node) : item.node.op}, ${item.node.type}`),
+    kind: (item) => {
+      const kind = item.group ? kindOfGroup(item.group) : isGiven(item.node) ? "given" : kindOfNode(item.node);
+      return [kind, item.group && "group", item.members.some((node) => fresh.has(node.id)) && "added"].filter(Boolean).join(" ");
+    },
+    label: (item) => textOf(item).join(", "),
     onPick: (item) => { pane.mark({ picked: new Set([item.key]) }); choose(numberOf(item), item.node); },
   });
+
+  const nodeName = (node) => (isGiven(node) ? givenName(node) : node.op);
+
+  function textOf({ group, node }) {
+    return group ? groupText(group) : [nodeName(node), shapeOf(node)];
+  }
 
   function groupText({ label, about, nodes }) {
     if (about.kind !== "kernel") return [label, `${nodes.length} nodes`];
@@ -42,25 +55,28 @@ function compilerView(compiler) {
 
   function tellPass() {
     const pass = compiler.passes[+slider.value];
-    const rows = [["pass", `${+slider.value + 1} of ${compiler.passes.length}: ${escaped(pass.name)}`], ["graph", escaped(pass.facts)],
-      ["change", escaped(pass.change)]];
-    const keys = isTouched.matches || isNarrow.matches ? "" : `<h3>keys</h3>${keysHtml([["← →", "the pass before, the next pass"], ["Home End", "as recorded, as fused"],
-      ["Enter", "open or close a group"], ["e c f", "expand all, collapse, fit"], ["s p a", "save as SVG, as PNG, all passes as a ZIP"], ["d", "toggle dark mode"]])}`;
-    details.innerHTML = `<h2>what the compiler did</h2>${table(rows)}<p>The slider goes from the graph as it was recorded, over each pass, to the kernels.
-      Nodes that a pass added have a green frame. ${isFused() ? `Each box is a step of the program, named after its kernel; click it to read its ${escaped(compiler.language)}. Open it to see the values it computes.` : "At the end, the boxes are kernels."}
-      Below is the memory in use at each step of the program.</p>${keys}`;
+    const number = `${+slider.value + 1} of ${compiler.passes.length}`;
+    const rows = [["pass", `${number}: ${escaped(pass.name)}`], ["graph", escaped(pass.facts)], ["change", escaped(pass.change)]];
+    const last = `Each box is a step of the program, named after its kernel; click it to read its ${escaped(compiler.language)}.
+      Open it to see the values it computes.`;
+    details.innerHTML = `<h2>what the compiler did</h2>${table(rows)}<p>The slider goes from the graph as it was recorded, over
+      each pass, to the kernels. Nodes that a pass added have a green frame.
+      ${isFused() ? last : "At the end, the boxes are kernels."}
+      Below is the memory in use at each step of the program.</p>${keysHtml(KEYS_OF_PASSES)}`;
   }
 
   function choose(i, node) {
     chosen = i;
-    const head = node ? `<h2>${escaped(isGiven(node) ? givenName(node) : node.op)}</h2><p>${escaped(node.type)}</p>` : "";
+    const head = node ? `<h2>${escaped(nodeName(node))}</h2><p>${escaped(node.type)}</p>` : "";
     memory();
     if (i === undefined) { if (head) details.innerHTML = head; else tellPass(); return; }
     const kernel = compiler.kernels[i], moment = compiler.memory[i];
     const rows = [["step", `${i} of the program, of ${compiler.kernels.length}`], ["computes", escaped(kernel.name)],
-      kernel.function && ["function", escaped(kernel.function)], kernel.module && ["module", escaped(kernel.module)], kernel.seconds !== undefined && ["time", `${timeText(kernel.seconds)} in the profiled run`],
+      kernel.function && ["function", escaped(kernel.function)], kernel.module && ["module", escaped(kernel.module)],
+      kernel.seconds !== undefined && ["time", `${timeText(kernel.seconds)} in the profiled run`],
       moment && ["memory", `${bytesText(moment.live)} in use at this step`]];
-    details.innerHTML = `${head}<h2>${escaped(kernel.symbol)}</h2>${table(rows)}${codeAt(kernel.line, kernel.code)}<h3>${compiler.language}</h3><pre id="kernel-source">${escaped(kernel.source)}</pre>`;
+    const source = `<h3>${compiler.language}</h3><pre id="kernel-source">${escaped(kernel.source)}</pre>`;
+    details.innerHTML = `${head}<h2>${escaped(kernel.symbol)}</h2>${table(rows)}${codeAt(kernel.line, kernel.code)}${source}`;
   }
 
   // --- the passes ---
@@ -92,21 +108,24 @@ function compilerView(compiler) {
 
   // --- memory: bars by step, with an axis ---
 
-  const bytesText = (bytes) => (bytes >= 1e9 ? `${(bytes / 1e9).toPrecision(3)} GB` : bytes >= 1e6 ? `${(bytes / 1e6).toPrecision(3)} MB` : bytes >= 1e3 ? `${(bytes / 1e3).toPrecision(3)} kB` : `${bytes} B`);
-
   function memory() {
     const holder = d3.select("#memory"), moments = compiler.memory;
     holder.selectAll("*").remove();
-    const most = d3.max(moments, (moment) => moment.live) || 1, peak = moments.findIndex((moment) => moment.live === most);
+    const most = d3.max(moments, (moment) => moment.live) || 1;
+    const peak = moments.findIndex((moment) => moment.live === most);
     const said = holder.append("p").attr("role", "status");
     const tell = (i) => {
-      if (i === undefined) { said.text(`memory by step: at most ${bytesText(most)}, at step ${peak}; arena ${compiler.arena}; ${moments.length} steps`); return; }
+      if (i === undefined) {
+        said.text(`memory by step: at most ${bytesText(most)}, at step ${peak}; arena ${compiler.arena}; ${moments.length} steps`);
+        return;
+      }
       const largest = moments[i].values[0] ? `; largest: ${moments[i].values[0][1]}, ${moments[i].values[0][2]}` : "";
       said.text(`step ${i}: ${bytesText(moments[i].live)} in use${largest}`);
     };
     const width = holder.node().clientWidth - 20 || 600, height = 92, left = 62, bottom = 20, top = 6;
     const svg = holder.append("svg").attr("width", width).attr("height", height).attr("role", "img").attr("aria-label", said.text());
-    const x = d3.scaleLinear([0, Math.max(1, moments.length)], [left, width - 4]), y = d3.scaleLinear([0, most], [height - bottom, top]);
+    const x = d3.scaleLinear([0, Math.max(1, moments.length)], [left, width - 4]);
+    const y = d3.scaleLinear([0, most], [height - bottom, top]);
     const ticks = y.ticks(2).filter((tick) => tick > 0);
     svg.append("g").attr("class", "axis").selectAll("g").data([0, ...ticks]).join("g").attr("transform", (tick) => `translate(0,${y(tick)})`)
       .call((g) => g.append("line").attr("x1", left).attr("x2", width - 4))
@@ -114,8 +133,10 @@ function compilerView(compiler) {
     const every = Math.max(1, Math.ceil(moments.length / Math.max(2, Math.floor(width / 70))));
     svg.append("g").attr("class", "axis").selectAll("text").data(d3.range(0, moments.length, every)).join("text")
       .attr("x", (i) => x(i + 0.5)).attr("y", height - 5).attr("text-anchor", "middle").text((i) => (i ? i : "step 0"));
-    svg.append("g").selectAll("rect").data(moments).join("rect").attr("x", (_, i) => x(i)).attr("width", Math.max(1, x(1) - x(0) - 1))
-      .attr("y", (moment) => y(moment.live)).attr("height", (moment) => y(0) - y(moment.live)).attr("class", (_, i) => (i === chosen ? "now" : ""))
+    svg.append("g").selectAll("rect").data(moments).join("rect")
+      .attr("x", (_, i) => x(i)).attr("width", Math.max(1, x(1) - x(0) - 1))
+      .attr("y", (moment) => y(moment.live)).attr("height", (moment) => y(0) - y(moment.live))
+      .attr("class", (_, i) => (i === chosen ? "now" : ""))
       .on("mouseenter", (event, moment) => tell(moments.indexOf(moment))).on("mouseleave", () => tell(chosen))
       .on("click", (event, moment) => {
         const i = moments.indexOf(moment);

@@ -15,7 +15,8 @@ class Painter {
       .append("path").attr("d", "M0,0L8,4L0,8Z").attr("fill", "var(--faint)");
     this.arrow = `url(#arrow-${name})`;
     this.root = svg.append("g").attr("class", "root");
-    [this.frames, this.lines, this.titles, this.notes, this.boxes] = ["frames", "edges", "titles", "notes", "boxes"].map((layer) => this.root.append("g").attr("class", layer));
+    const layers = ["frames", "edges", "titles", "notes", "boxes"].map((layer) => this.root.append("g").attr("class", layer));
+    [this.frames, this.lines, this.titles, this.notes, this.boxes] = layers;
     this.step = null;
     this.tapped = { key: null, at: 0 };
     svg.on("focusin", (event) => this.focused(event.target.closest("[data-key]")?.dataset.key));
@@ -58,7 +59,8 @@ class Painter {
   newFrames(enter) {
     const { pane } = this;
     const frame = enter.append("g").attr("class", "frame").attr("data-key", (group) => group.key).attr("role", "button")
-      .attr("tabindex", -1).attr("aria-expanded", true).attr("aria-label", (group) => `${group.group.path.join(".")}, open; Enter closes it`)
+      .attr("tabindex", -1).attr("aria-expanded", true)
+      .attr("aria-label", ({ group }) => `${group.path.join(".")}, open; Enter closes it`)
       .on("click", (event, group) => this.click(event, group, () => pane.collapse(group.key)))
       .on("keydown", (event, group) => this.key(event, () => pane.collapse(group.key)));
     frame.append("rect").attr("rx", 7);
@@ -144,8 +146,8 @@ class Painter {
     item.drawn = drawn;
     const { lines, size, step } = found, holder = d3.select(item.element);
     const first = -((lines.length - 1) * step) / 2 + size * 0.35;
-    holder.selectAll("text").data(lines).join("text").attr("class", (_, i) => (i ? "more" : "name")).style("font-size", (_, i) => `${found.sizes[i]}px`)
-      .attr("y", (_, i) => first + i * step).text((line) => line);
+    holder.selectAll("text").data(lines).join("text").attr("class", (_, i) => (i ? "more" : "name"))
+      .style("font-size", (_, i) => `${found.sizes[i]}px`).attr("y", (_, i) => first + i * step).text((line) => line);
     holder.select(".sign").style("display", scale < 0.7 ? "none" : null);
   }
 
@@ -156,11 +158,14 @@ class Painter {
     const { lines: text, more, far } = this.pane.about;
     const all = isNear ? [...text(item), ...more(item)] : isFar && far ? far(item) : item.text;
     const room = (item.height - (isFar ? 0 : 4)) * (isNear ? 0.94 : 1);
-    const size = isNear ? Math.max(11 / scale, Math.min(16 / scale, room / all.length / 1.3)) : isFar ? SMALLEST / scale : 13;
+    const near = Math.max(11 / scale, Math.min(16 / scale, room / all.length / 1.3));
+    const size = isNear ? near : isFar ? SMALLEST / scale : 13;
     const step = isNear ? size * 1.3 : isFar ? size * 1.1 : LINE;
     const count = Math.min(all.length, Math.floor(room / step + 1e-6));
     const sizes = all.map((_, i) => (isNear || isFar ? size : i ? 12 : 13));
-    const lines = all.slice(0, count).map((line, i) => shortened(line, Math.floor((item.width - 4 - (i === 0 && item.group && !isFar ? 26 : 0)) / (sizes[i] * WIDE))));
+    const sign = item.group && !isFar ? 26 : 0; // beside the first line
+    const most = (i) => Math.floor((item.width - 4 - (i === 0 ? sign : 0)) / (sizes[i] * WIDE));
+    const lines = all.slice(0, count).map((line, i) => shortened(line, most(i)));
     return { lines: lines[0]?.length > 2 || lines[0] === all[0] ? lines : [], sizes, size, step };
   }
 
@@ -174,7 +179,9 @@ class Painter {
 
   mark() {
     const { pane } = this;
-    for (const item of pane.items) this.setClass(item, item.element, ["box", item.kind, ...item.marked, item.isLater ? "later" : ""].join(" "));
+    for (const item of pane.items) {
+      this.setClass(item, item.element, ["box", item.kind, ...item.marked, item.isLater ? "later" : ""].join(" "));
+    }
     this.frames.selectAll("g.frame").each((group, i, all) => this.setClass(group, all[i], ["frame", ...group.marked].join(" ")));
     const isChosen = (key) => pane.placed.get(key)?.marked.some((mark) => mark === "picked" || mark === "hover");
     this.lines.selectAll("path.edge").each((edge, i, all) => {
@@ -192,10 +199,12 @@ class Painter {
 
   // The shapes of what goes along the edges of the chosen box, where its box does not say so already.
   note() {
-    const lit = this.scale < LEGIBLE ? [] : this.pane.edges.filter((edge) => edge.isLit && ![...edge.carries].every((node) => /\[\]$/.test(node.type)));
-    const size = Math.max(11, SMALLEST / this.scale);
-    this.notes.selectAll("text").data(lit, (edge) => `${edge.from}\t${edge.to}`).join("text").style("font-size", `${size}px`)
-      .attr("x", (edge) => edge.points[edge.points.length >> 1][0] + 5).attr("y", (edge) => edge.points[edge.points.length >> 1][1] + 3)
+    const isNumber = (edge) => [...edge.carries].every((node) => /\[\]$/.test(node.type));
+    const lit = this.scale < LEGIBLE ? [] : this.pane.edges.filter((edge) => edge.isLit && !isNumber(edge));
+    const middle = ({ points }) => points[points.length >> 1];
+    this.notes.selectAll("text").data(lit, (edge) => `${edge.from}\t${edge.to}`).join("text")
+      .style("font-size", `${Math.max(11, SMALLEST / this.scale)}px`)
+      .attr("x", (edge) => middle(edge)[0] + 5).attr("y", (edge) => middle(edge)[1] + 3)
       .text((edge) => (edge.carries.size > 1 ? `${edge.carries.size} values` : shapeOf([...edge.carries][0])));
   }
 }

@@ -37,13 +37,23 @@ const newLevel = (title = 0) => ({ title, children: new Map(), edges: new Map(),
 
 // An edge goes up through the groups around its source, across their common surroundings, and down to its target.
 function partsOf(from, to, parents, levels) {
-  const around = (key) => { const found = []; for (let p = parents.get(key); p !== undefined; p = parents.get(p)) found.push(p); return found; };
+  const around = (key) => {
+    const found = [];
+    for (let parent = parents.get(key); parent !== undefined; parent = parents.get(parent)) found.push(parent);
+    return found;
+  };
   const up = around(from), down = around(to), inside = new Set(down);
   const common = up.find((key) => inside.has(key));
   const parts = [], rest = [];
   let source = from, target = to;
-  for (const key of up.slice(0, up.indexOf(common))) { parts.push(connect(levels, key, source, port(levels, key, "out", from))); source = key; }
-  for (const key of down.slice(0, down.indexOf(common))) { rest.unshift(connect(levels, key, port(levels, key, "in", from), target)); target = key; }
+  for (const key of up.slice(0, up.indexOf(common))) {
+    parts.push(connect(levels, key, source, port(levels, key, "out", from)));
+    source = key;
+  }
+  for (const key of down.slice(0, down.indexOf(common))) {
+    rest.unshift(connect(levels, key, port(levels, key, "in", from), target));
+    target = key;
+  }
   return [...parts, connect(levels, common, source, target), ...rest];
 }
 
@@ -110,14 +120,19 @@ function arrange(level, sizes, room) {
     x += part.width + SPACE.node;
   }
   atBorders(level, all);
-  for (const [name, [source, target]] of level.edges) if (!all.edges.has(name)) all.edges.set(name, straight(all, sizes, source, target));
+  for (const [name, [source, target]] of level.edges) {
+    if (!all.edges.has(name)) all.edges.set(name, straight(all, sizes, source, target));
+  }
   return all;
 }
 
 // Sets of children that edges connect. A port joins nothing: it goes with the first part that it leads to.
 function connected(level, sizes) {
   const parent = new Map([...sizes.keys()].map((key) => [key, key]));
-  const root = (key) => { while (parent.get(key) !== key) { parent.set(key, parent.get(parent.get(key))); key = parent.get(key); } return key; };
+  const root = (key) => {
+    while (parent.get(key) !== key) { parent.set(key, parent.get(parent.get(key))); key = parent.get(key); }
+    return key;
+  };
   for (const [a, b] of level.edges.values()) if (parent.has(a) && parent.has(b)) parent.set(root(b), root(a));
   const parts = new Map();
   for (const key of sizes.keys()) {
@@ -152,7 +167,7 @@ function layered(part, sizes) {
     if (!ports.length) continue;
     const loose = part.keys.filter((key) => !beyond(key).length);
     graph.setNode(end, { width: 0, height: 0 });
-    const tie = (key, weight, minlen) => (side === "in" ? graph.setEdge(end, key, { weight, minlen }) : graph.setEdge(key, end, { weight, minlen }));
+    const tie = (key, weight, minlen) => graph.setEdge(...(side === "in" ? [end, key] : [key, end]), { weight, minlen });
     ports.forEach((key) => tie(key, 40, 1));
     loose.forEach((key) => tie(key, 0, 2));
   }
@@ -180,13 +195,16 @@ function single(key, sizes) {
   return { boxes: new Map([[key, [width / 2, height / 2]]]), edges: new Map(), width, height };
 }
 
+const sidesOf = ([x, y], { width, height }) =>
+  ({ left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 });
+
 // Move a part to the origin; its height is that of its boxes, for ports stand on the border.
 function cropped({ boxes, edges }, keys, sizes) {
-  const half = keys.map((key) => [boxes.get(key), sizes.get(key)]);
-  const top = Math.min(...half.map(([[, y], s]) => y - s.height / 2)), bottom = Math.max(...half.map(([[, y], s]) => y + s.height / 2));
+  const sides = keys.map((key) => sidesOf(boxes.get(key), sizes.get(key)));
+  const least = (values) => values.reduce((a, b) => Math.min(a, b)), most = (values) => values.reduce((a, b) => Math.max(a, b));
+  const top = least(sides.map((box) => box.top)), bottom = most(sides.map((box) => box.bottom));
   const bends = [...edges.values()].flat().map(([x]) => x);
-  const least = Math.min(...half.map(([[x], s]) => x - s.width / 2)), most = Math.max(...half.map(([[x], s]) => x + s.width / 2));
-  const left = bends.reduce((a, b) => Math.min(a, b), least), right = bends.reduce((a, b) => Math.max(a, b), most);
+  const left = least([...bends, ...sides.map((box) => box.left)]), right = most([...bends, ...sides.map((box) => box.right)]);
   const moved = ([x, y]) => [x - left, Math.min(Math.max(y, top - 4), bottom + 4) - top];
   return {
     boxes: new Map([...boxes].map(([key, point]) => [key, moved(point)])),
@@ -228,7 +246,10 @@ function folded(part, { tallest, view }, sizes) {
   for (const [key, [x, y]] of part.boxes) grow(columns[columnOf(y)], x, y, sizes.get(key) ?? { width: 0, height: 0 });
   for (const points of part.edges.values()) for (const [x, y] of points) grow(columns[columnOf(y)], x, undefined, { width: 0 });
   let left = 0;
-  for (const column of columns) { column.dx = left - column.left; column.dy = -column.top; left += column.right - column.left + SPACE.gutter; }
+  for (const column of columns) {
+    Object.assign(column, { dx: left - column.left, dy: -column.top });
+    left += column.right - column.left + SPACE.gutter;
+  }
   const moved = ([x, y]) => { const column = columns[columnOf(y)]; return [x + column.dx, y + column.dy]; };
   return {
     boxes: new Map([...part.boxes].map(([key, point]) => [key, moved(point)])),
@@ -247,10 +268,8 @@ function grow(column, x, y, { width, height }) {
 
 // The heights at which to cut: between layers, where few edges cross, and as often as makes the whole largest in view.
 function cutsOf(part, view, sizes) {
-  const boxes = [...part.boxes].filter(([key]) => sizes.has(key)).map(([key, [x, y]]) => {
-    const { width, height } = sizes.get(key);
-    return { left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 };
-  }).sort((a, b) => a.top - b.top);
+  const own = [...part.boxes].filter(([key]) => sizes.has(key)); // without ports
+  const boxes = own.map(([key, at]) => sidesOf(at, sizes.get(key))).sort((a, b) => a.top - b.top);
   const crosses = (y) => [...part.edges.values()].filter((points) => points[0][1] < y && points.at(-1)[1] > y).length;
   const blocks = []; // what lies between two possible cuts
   for (const box of boxes) {
@@ -259,7 +278,10 @@ function cutsOf(part, view, sizes) {
     else for (const [side, most] of [["left", Math.min], ["right", Math.max], ["bottom", Math.max]]) last[side] = most(last[side], box[side]);
   }
   const choices = counting(1, Math.min(12, blocks.length)).map((count) => columnsOf(blocks, count));
-  const scale = (columns) => Math.min(view.width / sumOf(columns, (c) => c.right - c.left + SPACE.gutter), view.height / Math.max(...columns.map((c) => c.bottom - c.top)));
+  const scale = (columns) => {
+    const width = sumOf(columns, (column) => column.right - column.left + SPACE.gutter);
+    return Math.min(view.width / width, view.height / Math.max(...columns.map((column) => column.bottom - column.top)));
+  };
   const best = choices.reduce((a, b) => (scale(b) > scale(a) * 1.02 ? b : a));
   return best.slice(1).map((column) => column.start);
 }
@@ -279,7 +301,10 @@ function columnsOf(blocks, count) {
     return columns;
   };
   let low = Math.max(...blocks.map((block) => block.bottom - block.top)), high = blocks.at(-1).bottom - blocks[0].top;
-  for (let i = 0; i < 24; i++) { const middle = (low + high) / 2; if (filled(middle).length <= count) high = middle; else low = middle; }
+  for (let i = 0; i < 24; i++) {
+    const middle = (low + high) / 2;
+    if (filled(middle).length <= count) high = middle; else low = middle;
+  }
   return filled(high);
 }
 
@@ -291,7 +316,8 @@ function overColumns(points, columns, columnOf, moved) {
       const [from, to] = [columns[k], columns[k + 1]], x = points[i - 1][0] + from.dx;
       const gutter = from.right + from.dx + SPACE.gutter / 2, foot = from.bottom + from.dy + 8;
       const head = Math.min(Math.max(point[0], to.left), to.right) + to.dx;
-      for (const corner of [[x, foot], [gutter, foot], [gutter, -10], [head, -10]]) found.push(corner, corner); // twice: a curve comes close
+      const corners = [[x, foot], [gutter, foot], [gutter, -10], [head, -10]];
+      for (const corner of corners) found.push(corner, corner); // twice: a curve comes close
     }
     found.push(moved(point));
   });
@@ -333,7 +359,8 @@ function route(parts, placed, at, levels) {
   return legs.flatMap(({ own, from, to }, i) => {
     if (from === undefined) return own;
     const before = legs[i - 1], after = legs[i + 1];
-    const start = from ?? before.to ?? before.own.at(-1), finish = to ?? after.from ?? after.own[0], middle = (start[1] + finish[1]) / 2;
+    const start = from ?? before.to ?? before.own.at(-1), finish = to ?? after.from ?? after.own[0];
+    const middle = (start[1] + finish[1]) / 2;
     const bends = Math.abs(start[0] - finish[0]) > 1 ? [[start[0], middle], [finish[0], middle]] : [];
     return [...(from ? [from] : []), ...bends, ...(to ? [to] : [])];
   });

@@ -2,7 +2,10 @@
 "use strict";
 
 const byName = (id) => document.getElementById(id);
-const about = { pathOf: callsAround, lines: linesOf, far: farOf, room: roomOf, more: moreOf, label: labelOf, title: groupName, onPoint: (item) => point(item), onPick: (item) => pickItem(item) };
+const about = {
+  pathOf: callsAround, lines: linesOf, far: farOf, room: roomOf, more: moreOf, label: labelOf, title: groupName,
+  onPoint: (item) => point(item), onPick: (item) => pickItem(item),
+};
 const forward = new Pane(byName("forward"), { ...about, kind: (item) => kindOfItem(item, false) });
 const backward = new Pane(byName("backward"), { ...about, kind: (item) => kindOfItem(item, true) });
 const panes = [forward, backward];
@@ -10,7 +13,8 @@ const contents = new Map([[forward, model.forward], [backward, model.backward]])
 const paneOf = (id) => (nodes.get(id)?.cotangents !== undefined ? forward : backward);
 let compiler = null, ranks = null, ready = Promise.resolve();
 
-const usedKinds = () => Object.keys(KIND_NAMES).filter((kind) => panes.some((pane) => pane.tree && [...pane.items].some((item) => item.kind?.startsWith(kind))));
+const shownKinds = () => new Set(panes.flatMap((pane) => pane.items.map((item) => item.kind?.split(" ")[0])));
+const usedKinds = () => { const shown = shownKinds(); return Object.keys(KIND_NAMES).filter((kind) => shown.has(kind)); };
 const help = () => { details.innerHTML = helpHtml(usedKinds()); sliders?.show(byName("sliders")); };
 
 // --- what belongs together ---
@@ -21,7 +25,7 @@ for (const node of model.forward) for (const id of node.cotangents) valuesOf.set
 
 function related(node) {
   if (node.cotangents) return [...node.cotangents, ...(madeBy.get(node.id) ?? []).map((each) => each.id)];
-  return [...new Set([...(node.at === undefined ? [] : [node.at]), ...(node.rule === undefined ? [] : [node.rule]), ...(valuesOf.get(node.id) ?? [])])];
+  return [...new Set([node.at, node.rule, ...(valuesOf.get(node.id) ?? [])])].filter((id) => id !== undefined);
 }
 
 function point(item) {
@@ -41,7 +45,7 @@ function tell(thing) {
 function pickItem(item) {
   if (item.node) { pick(item.node.id, true); return; }
   state.picked = null;
-  const pane = panes.find((each) => each.tree?.groups.has(item.key) && [...each.items, ...each.groups].some((shown) => shown.key === item.key));
+  const pane = panes.find((each) => each.placed.has(item.key) || each.framed?.has(item.key));
   state.group = () => pane.tree.groups.get(item.key);
   panes.forEach((each) => each.mark({ picked: new Set([item.key]) }));
   announce(labelOf({ group: item.group, members: item.group.nodes }));
@@ -69,11 +73,14 @@ async function bring(id, opens) {
 }
 
 async function pickGroup(key) {
-  const pane = panes.find((each) => new Tree(contents.get(each), callsAround).groups.has(key));
+  const pane = panes.find((each) => treeOf(each).groups.has(key));
   if (!pane) return;
   if (!pane.isShown) await view(isNarrow.matches ? (pane === forward ? "forward" : "backward") : "graph");
   const group = pane.tree.groups.get(key), outer = group.parent;
-  if (outer?.parent && !pane.tree.open.has(outer.key)) { for (let each = outer; each?.parent; each = each.parent) pane.tree.open.add(each.key); await pane.layout({}); }
+  if (outer.parent && !pane.tree.open.has(outer.key)) {
+    for (let each = outer; each.parent; each = each.parent) pane.tree.open.add(each.key);
+    await pane.layout({});
+  }
   pickItem({ key, group });
   pane.bringIntoView(pane.placed.has(key) ? key : pane.tree.keyOf(group.nodes[0].id));
 }
@@ -120,11 +127,18 @@ const VIEWS = {
 async function view(name) {
   state.view = name;
   for (const section of document.querySelectorAll(".pane")) section.hidden = !VIEWS[name].panes.includes(section.id);
-  document.querySelectorAll("#views button").forEach((button) => button.setAttribute("aria-selected", button.dataset.view === name));
+  for (const button of document.querySelectorAll("#views button")) button.setAttribute("aria-selected", button.dataset.view === name);
   document.body.dataset.view = name;
   if (name === "compiler") { compiler ??= compilerView(model.compiler); await compiler.begin(); }
   else if (name === "rank") { ranks ??= ranksView(model.ranks); await ranks.show(); help(); }
-  else { await Promise.all(panes.filter((pane) => pane.isShown).map(begun)); orient(); counter(`${state.step} / ${order.length}`); point(null); }
+  else await showGraphs();
+}
+
+async function showGraphs() {
+  await Promise.all(panes.filter((pane) => pane.isShown).map(begun));
+  orient();
+  counter(`${state.step} / ${order.length}`);
+  point(null);
 }
 
 // Both graphs beside each other or one above the other: as shows them larger.
@@ -147,12 +161,18 @@ async function begun(pane) {
   pane.mark({ later: isLater });
 }
 
-const shownPanes = () => (state.view === "compiler" ? [compiler.pane] : state.view === "rank" ? [ranks.pane] : panes.filter((pane) => pane.isShown));
+function shownPanes() {
+  if (state.view === "compiler") return [compiler.pane];
+  return state.view === "rank" ? [ranks.pane] : panes.filter((pane) => pane.isShown);
+}
 
-// Both graphs beside each other where they can be read so, else the computation alone.
+// The groups of a pane, also of one that was not seen yet.
+const treeOf = (pane) => pane.tree ?? (pane.unseen ??= new Tree(contents.get(pane), callsAround));
+
+// Both graphs where they can be read so, else the computation alone.
 function firstView() {
   if (!model.backward.length || isNarrow.matches) return "forward";
-  const counts = [model.forward, model.backward].map((some) => { const tree = new Tree(some, callsAround); tree.openAtFirst(); return tree.visible().items.length; });
+  const counts = panes.map((pane) => { treeOf(pane).openAtFirst(); return treeOf(pane).visible().items.length; });
   return Math.max(...counts) <= 40 ? "graph" : "forward";
 }
 
@@ -168,7 +188,8 @@ function neighbour(by) {
   if (state.view === "compiler" || state.view === "rank") return;
   const start = state.picked !== null && paneOf(state.picked).isShown ? paneOf(state.picked) : pane;
   const keys = start.items.map((item) => item.key);
-  const at = keys.indexOf(state.picked !== null ? start.tree.keyOf(state.picked) : state.group ? state.group().key : start.painter.current);
+  const chosen = state.picked !== null ? start.tree.keyOf(state.picked) : state.group?.().key;
+  const at = keys.indexOf(chosen ?? start.painter.current);
   const next = start.items[(at + by + keys.length) % keys.length];
   pickItem(next);
   start.painter.focus(next.key);
@@ -190,14 +211,23 @@ function stepBy(by, isByBox = false) {
 }
 
 const zoomBy = (factor) => shownPanes().forEach((pane) => pane.svg.call(pane.zoom.scaleBy, factor));
-const ends = (isLast) => (state.view === "compiler" ? compiler.go(isLast ? compiler.count - 1 : 0) : state.view === "rank" ? undefined : go(isLast ? order.length : 0));
+
+function goToEnd(isLast) {
+  if (state.view === "compiler") compiler.go(isLast ? compiler.count - 1 : 0);
+  else if (state.view === "rank") ranks.step(isLast ? Infinity : -Infinity);
+  else go(isLast ? order.length : 0);
+}
+
+const foldAll = (isOpen) => { ready = Promise.all(shownPanes().map((pane) => pane.fold(isOpen))); };
+const fitAll = () => { orient(); shownPanes().forEach((pane) => pane.fit()); };
+const toggleTheme = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
 
 const KEYS = {
-  ArrowRight: (event) => stepBy(1, event?.shiftKey), ArrowLeft: (event) => stepBy(-1, event?.shiftKey), Home: () => ends(false), End: () => ends(true),
+  ArrowRight: (event) => stepBy(1, event?.shiftKey), ArrowLeft: (event) => stepBy(-1, event?.shiftKey),
+  Home: () => goToEnd(false), End: () => goToEnd(true),
   ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1), g: toGradient,
-  e: () => { ready = Promise.all(shownPanes().map((pane) => pane.fold(true))); }, c: () => { ready = Promise.all(shownPanes().map((pane) => pane.fold(false))); },
-  f: () => { orient(); shownPanes().forEach((pane) => pane.fit()); }, s: () => save(), p: () => savePng(), a: () => saveSteps(), Escape: () => pick(null), "?": help,
-  d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"), "/": () => byName("search").focus(),
+  e: () => foldAll(true), c: () => foldAll(false), f: fitAll, s: () => save(), p: () => savePng(), a: () => saveSteps(),
+  Escape: () => pick(null), "?": () => help(), d: toggleTheme, "/": () => byName("search").focus(),
   "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3),
 };
 
@@ -210,8 +240,8 @@ document.addEventListener("keydown", (event) => {
 
 const searching = new Search({
   entries: () => {
-    const shown = new Map(panes.flatMap((pane) => (pane.tree ?? (pane.unseen ??= new Tree(contents.get(pane), callsAround))).groups.size ? [...(pane.tree ?? pane.unseen).groups] : []));
-    return [...nodes.values()].map((node) => (node.entry ??= entryOf(node))).concat([...shown.values()].map((group) => (group.entry ??= entryOfGroup(group))));
+    const groups = panes.flatMap((pane) => [...treeOf(pane).groups.values()]);
+    return [...[...nodes.values()].map((node) => (node.entry ??= entryOf(node))), ...groups.map((group) => (group.entry ??= entryOfGroup(group)))];
   },
   onGo: (entry) => { ready = entry.group ? pickGroup(entry.group) : pick(entry.id); },
   onFound: (hits) => panes.forEach((pane) => pane.mark({ found: new Set(hits.map((hit) => hit.group ?? hit.id)) })),
@@ -220,7 +250,8 @@ const searching = new Search({
 function bar() {
   const views = Object.entries(VIEWS).filter(([, { fits }]) => fits());
   for (const [name, { title }] of views.length > 1 ? views : []) {
-    const button = Object.assign(document.createElement("button"), { textContent: title, onclick: () => { ready = view(name); } });
+    const button = document.createElement("button");
+    Object.assign(button, { textContent: title, onclick: () => { ready = view(name); } });
     button.dataset.view = name;
     button.setAttribute("role", "tab");
     byName("views").append(button);
@@ -233,14 +264,20 @@ function bar() {
   }));
 }
 
+// Fit again, once a frame, while the window changes its size.
+function followSize() {
+  let waiting = 0;
+  const fitted = () => { orient(); shownPanes().forEach((pane) => pane?.resized()); };
+  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(fitted); }).observe(byName("main"));
+}
+
 async function begin() {
   theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   Object.assign(byName("title"), { textContent: shownTitle, title: model.title });
   byName("forward-title").textContent = `computation: ${model.forward.length} nodes`;
   byName("backward-title").textContent = `gradient: ${model.backward.length} nodes` + (model.differentiated ? "" : ", not computed yet");
   bar();
-  let waiting = 0;
-  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { orient(); shownPanes().forEach((pane) => pane?.resized()); }); }).observe(byName("main"));
+  followSize();
   isNarrow.addEventListener("change", () => { if (isNarrow.matches && state.view === "graph") ready = view("forward"); });
   await view(firstView());
   help();

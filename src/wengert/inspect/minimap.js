@@ -1,4 +1,4 @@
-// A small picture of the whole graph in the corner of its pane, with a frame around what is in view. A press moves there.
+// A small picture of the whole graph in the corner of its pane, with a frame around what is in view. A press goes there.
 "use strict";
 
 class Minimap {
@@ -39,7 +39,8 @@ class Minimap {
     for (const item of this.pane.items) {
       const kind = item.kind?.split(" ")[0] ?? "element";
       if (!colours.has(kind)) colours.set(kind, colour(`edge-${kind}`) || colour("faint"));
-      const marked = item.marked?.includes("picked") ? "picked" : item.marked?.includes("found") || item.marked?.includes("lit") ? "lit" : null;
+      const has = (mark) => item.marked?.includes(mark);
+      const marked = has("picked") ? "picked" : has("found") || has("lit") ? "lit" : null;
       context.globalAlpha = item.isLater ? 0.25 : 1;
       context.fillStyle = marked ? colour(marked) : colours.get(kind);
       context.fillRect(item.x - item.width / 2, item.y - item.height / 2, item.width, item.height);

@@ -1,7 +1,7 @@
 // A pane: one graph, its groups, its layout and the view of it. Drawing is in `draw.js`, the layout in `layout.js`.
 "use strict";
 
-const READABLE = 2 ** -0.25, LEGIBLE = 0.44, LARGEST = 1.5; // scales: of whole boxes, of names, and the largest at first sight
+const READABLE = 2 ** -0.25, LEGIBLE = 0.44, LARGEST = 1.5; // scales: for whole boxes, for names, the largest at first sight
 const LINE = 16, PADDING = 12, LONGEST = 30;
 const lengthOf = (text) => text.length - (text.match(/\u0304/g)?.length ?? 0); // the bar of v̄ takes no room
 const shortened = (text, most = LONGEST) => (lengthOf(text) > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
@@ -39,7 +39,7 @@ class Pane {
     const open = keeps && this.tree?.open;
     this.tree = new Tree(nodes, this.about.pathOf);
     if (open) this.tree.open = new Set([...open].filter((key) => this.tree.groups.has(key)));
-    else if (opens && nodes.length > ALL_AT_ONCE) this.tree.open = new Set([...this.tree.groups.values()].filter(opens).map((group) => group.key));
+    else if (opens && nodes.length > ALL_AT_ONCE) this.tree.openWhere(opens);
     else this.tree.openAtFirst();
     await this.layout({ fits: !keeps, again: !keeps });
   }
@@ -85,8 +85,10 @@ class Pane {
   measure(item) {
     item.text = this.about.lines(item);
     const room = item.group ? 4 : 0; // for the sign that opens it, and as much on the left
-    const widths = (this.about.room ?? this.about.lines)(item).map((line, i) => (Math.min(lengthOf(line), LONGEST) + (i ? 0 : room)) * (i ? 7.25 : 7.9));
-    const far = (this.about.far?.(item) ?? []).slice(0, 3).map((line, i) => Math.min(lengthOf(line), SHORT) * 10.8); // to be read from afar too
+    const lines = (this.about.room ?? this.about.lines)(item);
+    const widths = lines.map((line, i) => (Math.min(lengthOf(line), LONGEST) + (i ? 0 : room)) * (i ? 7.25 : 7.9));
+    const seen = (this.about.far?.(item) ?? []).slice(0, 3); // what is to be read from afar too
+    const far = seen.map((line) => Math.min(lengthOf(line), SHORT) * 10.8);
     item.width = Math.ceil(Math.max(56, ...far, ...widths) + 16);
     item.height = LINE * item.text.length + PADDING;
   }
@@ -97,7 +99,8 @@ class Pane {
     const { clientWidth, clientHeight } = this.svg.node();
     const view = { width: clientWidth || 800, height: clientHeight || 600 };
     const area = 1.5 * d3.sum(items, (item) => (item.width + 20) * (item.height + 24));
-    return { view, tallest: isNarrow.matches ? Infinity : Math.max(view.height - 150, Math.sqrt((area * view.height) / view.width)) };
+    const tallest = Math.max(view.height - 150, Math.sqrt((area * view.height) / view.width));
+    return { view, tallest: isNarrow.matches ? Infinity : tallest };
   }
 
   setBusy(isBusy) {
@@ -142,8 +145,8 @@ class Pane {
     this.marks = { ...this.marks, ...marks };
     if (!this.tree) return; // not seen yet
     const { later, ...sets } = this.marks;
-    const keys = Object.entries(sets).map(([name, ids]) =>
-      [name, new Set([...ids].map((id) => (typeof id === "string" ? id : this.tree.byId.has(id) && this.tree.keyOf(id))))]);
+    const keyOf = (id) => (typeof id === "string" ? id : this.tree.byId.has(id) && this.tree.keyOf(id));
+    const keys = Object.entries(sets).map(([name, ids]) => [name, new Set([...ids].map(keyOf))]);
     for (const item of [...this.items, ...this.groups]) {
       item.marked = keys.filter(([, found]) => found.has(item.key)).map(([name]) => name);
       item.isLater = Boolean(later && item.members?.every(later));
@@ -173,6 +176,8 @@ class Pane {
 
   view(transform) { this.svg.call(this.zoom.transform, transform); }
 
+  moveBy(dx, dy) { this.view(d3.zoomIdentity.translate(this.transform.x + dx, this.transform.y + dy).scale(this.transform.k)); }
+
   // Where the top of a box or an open group is on the screen, and its middle.
   onScreen(key) {
     const item = this.placed.get(key), frame = this.framed?.get(key);
@@ -186,9 +191,9 @@ class Pane {
     const now = this.onScreen(key);
     if (!now) return;
     const { k } = this.transform, { clientWidth: width } = this.svg.node();
-    const frame = this.framed.get(key);
-    const wanted = frame && frame.width * k < width ? Math.max(frame.width * k / 2 + 4, Math.min(x, width - (frame.width * k) / 2 - 4)) : x;
-    this.view(d3.zoomIdentity.translate(this.transform.x + wanted - now[0], this.transform.y + Math.max(y, 4) - now[1]).scale(k));
+    const frame = this.framed.get(key), half = frame && (frame.width * k) / 2 + 4;
+    const wanted = frame && 2 * half < width ? Math.max(half, Math.min(x, width - half)) : x;
+    this.moveBy(wanted - now[0], Math.max(y, 4) - now[1]);
   }
 
   // Move as little as is needed to have a box in view, and nearer where nothing could be read.
@@ -197,11 +202,14 @@ class Pane {
     const { clientWidth: width, clientHeight: height } = this.svg.node();
     if (!item || !width) return;
     const k = this.transform.k < LEGIBLE ? READABLE : this.transform.k;
-    if (k !== this.transform.k) { this.view(d3.zoomIdentity.translate(width / 2 - item.x * k, height / 2 - item.y * k).scale(k)); return; }
+    if (k !== this.transform.k) {
+      this.view(d3.zoomIdentity.translate(width / 2 - item.x * k, height / 2 - item.y * k).scale(k));
+      return;
+    }
     const [x, y] = this.transform.apply([item.x, item.y]), w = (item.width * k) / 2 + 4, h = (item.height * k) / 2 + 4;
-    const into = (at, half, room) => (2 * half > room ? room / 2 - at : at < half ? half - at : at > room - half ? room - half - at : 0);
+    const into = (at, half, room) => (2 * half > room ? room / 2 : Math.max(half, Math.min(room - half, at))) - at;
     const dx = into(x, w, width), dy = into(y, h, height);
-    if (dx || dy) this.view(d3.zoomIdentity.translate(this.transform.x + dx, this.transform.y + dy).scale(k));
+    if (dx || dy) this.moveBy(dx, dy);
   }
 
   // The pane has another size: what was fitted is fitted again, what was moved by hand stays.

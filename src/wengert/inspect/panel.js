@@ -2,15 +2,21 @@
 "use strict";
 
 const details = document.getElementById("details");
-const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ENTITIES[c]);
 const nodes = new Map([...model.forward, ...model.backward].map((node) => [node.id, node]));
-const linkTo = (id, text = nodes.get(id)?.name) => (nodes.has(id) ? `<button class="link" data-go="${id}">${escaped(text)}</button>` : escaped(text ?? ""));
-const table = (rows) => `<table>${rows.filter(Boolean).map(([name, html]) => `<tr><td>${name}</td><td>${html}</td></tr>`).join("")}</table>`;
+const link = (what, value, text) => `<button class="link" data-${what}="${escaped(value)}">${escaped(text)}</button>`;
+const linkTo = (id, text = nodes.get(id)?.name) => (nodes.has(id) ? link("go", id, text) : escaped(text ?? ""));
+const row = ([name, html]) => `<tr><td>${name}</td><td>${html}</td></tr>`;
+const table = (rows) => `<table>${rows.filter(Boolean).map(row).join("")}</table>`;
 const codeAt = (line, source) => (line ? `<p class="line">${escaped(line)}</p>` : "") + (source ? `<pre>${escaped(source)}</pre>` : "");
 const NOT_YET = '<p class="none">not computed yet</p>';
 
 // The number of a value of one element.
-const scalarOf = (thing) => thing?.scalar ?? (thing?.value?.shown?.length === 1 && /\[\]$/.test(thing.type ?? "[]") ? thing.value.shown[0] : undefined);
+function scalarOf(thing) {
+  if (!thing || thing.scalar !== undefined) return thing?.scalar;
+  return thing.value?.shown?.length === 1 && /\[\]$/.test(thing.type ?? "[]") ? thing.value.shown[0] : undefined;
+}
 
 function summaryHtml(value) {
   if (value.parts) return value.parts.map(summaryHtml).join("<hr>");
@@ -26,10 +32,15 @@ function summaryHtml(value) {
   const most = Math.max(...value.histogram);
   const bars = value.histogram.map((count) => `<i style="height:${(100 * count) / most}%" title="${count}"></i>`).join("");
   const ends = `<div class="ends"><span>${escaped(value.min)}</span><span>${escaped(value.max)}</span></div>`;
-  return `${table(rows)}<div class="histogram" role="img" aria-label="histogram from ${escaped(value.min)} to ${escaped(value.max)}">${bars}</div>${ends}`;
+  const label = `histogram from ${escaped(value.min)} to ${escaped(value.max)}`;
+  return `${table(rows)}<div class="histogram" role="img" aria-label="${label}">${bars}</div>${ends}`;
 }
 
-const brief = (value) => (!value || value.parts ? "" : value.shown?.length === 1 ? value.shown[0] : value.min === undefined ? "" : `${value.min} … ${value.max}`);
+function brief(value) {
+  if (!value || value.parts) return "";
+  if (value.shown?.length === 1) return value.shown[0];
+  return value.min === undefined ? "" : `${value.min} … ${value.max}`;
+}
 
 // --- derivatives ---
 
@@ -89,7 +100,8 @@ function accumulationHtml(node, isLater) {
 // --- a node, a group ---
 
 const GIVEN_AS = { argument: "argument", parameter: "parameter", buffer: "buffer", constant: "constant" };
-const equation = (node) => (node.given ? `${node.name}${node.label && node.label !== node.name ? ` = ${node.label}` : ""} (${GIVEN_AS[node.role] ?? "input"})` : `${node.name} = ${node.text}`);
+const givenText = ({ name, label }) => (label && label !== name ? `${name} = ${label}` : name);
+const equation = (node) => (node.given ? `${givenText(node)} (${GIVEN_AS[node.role] ?? "input"})` : `${node.name} = ${node.text}`);
 
 function nodeHtml(node, isLater) {
   const isForward = node.cotangents !== undefined;
@@ -111,13 +123,21 @@ function nodeHtml(node, isLater) {
     + (isForward ? derivativesHtml(node, isLater) + adjointHtml(node, isLater) : roleHtml(node, isLater));
 }
 
-const countText = (count) => (count >= 1e9 ? `${(count / 1e9).toPrecision(3)} G` : count >= 1e6 ? `${(count / 1e6).toPrecision(3)} M` : count >= 1e4 ? `${(count / 1e3).toPrecision(3)} k` : count.toLocaleString("en"));
-const timeText = (seconds) => (seconds >= 1 ? `${seconds.toPrecision(3)} s` : seconds >= 1e-3 ? `${(seconds * 1e3).toPrecision(3)} ms` : `${(seconds * 1e6).toPrecision(3)} µs`);
+// A number with the first unit that it reaches, to three figures: [[1e6, "MB"], ...].
+function scaled(number, units) {
+  const [size, unit] = units.find(([least]) => number >= least) ?? units.at(-1);
+  return `${(number / size).toPrecision(3)} ${unit}`;
+}
+
+const countText = (count) => (count < 1e4 ? count.toLocaleString("en") : scaled(count, [[1e9, "G"], [1e6, "M"], [1e3, "k"]]));
+const timeText = (seconds) => scaled(seconds, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
+const bytesText = (bytes) => (bytes < 1e3 ? `${bytes} B` : scaled(bytes, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]));
 
 function groupHtml(group) {
   const { about, label } = group;
   const computed = group.nodes.filter((node) => !node.given).length;
-  const other = [...calls.values()].find((call) => (about.of === undefined ? call.of === about.id && call.side === "backward" : call.id === about.of));
+  const isGradient = about.of !== undefined;
+  const other = [...calls.values()].find((call) => (isGradient ? call.id === about.of : call.of === about.id && call.side === "backward"));
   const rows = [
     about.class && ["class", escaped(about.class)],
     about.function && ["function", escaped(about.function)],
@@ -127,9 +147,10 @@ function groupHtml(group) {
     about.parameters > 0 && ["parameters", about.parameters.toLocaleString("en")],
     about.seconds !== undefined && ["time", timeText(about.seconds)],
     ["ops", String(computed)],
-    other && about.id !== undefined && [about.of === undefined ? "gradient" : "gradient of", `<button class="link" data-group="g:${other.id}">${escaped(other.label)}</button>`],
+    other && about.id !== undefined && [isGradient ? "gradient of" : "gradient", link("group", `g:${other.id}`, other.label)],
   ];
-  const first = group.nodes.slice(0, 60).map((node) => `<li>${linkTo(node.id, nodes.has(node.id) ? equation(node) : nameOf(node))}</li>`);
+  const text = (node) => (nodes.has(node.id) ? equation(node) : nameOf(node));
+  const first = group.nodes.slice(0, 60).map((node) => `<li>${linkTo(node.id, text(node))}</li>`);
   const rest = group.nodes.length > 60 ? `<li>and ${group.nodes.length - 60} more</li>` : "";
   return `<h2>${escaped(label)}</h2>${table(rows)}${codeAt(about.line, about.source)}<h3>inside</h3>
     <p><button data-toggle="${escaped(group.key)}">open or close</button></p><ul class="inside">${first.join("")}${rest}</ul>`;
@@ -140,24 +161,31 @@ function groupHtml(group) {
 const shownTitle = model.title.replace(/\S*<locals>\./, ""); // of a function inside another its own name
 
 const isNarrow = matchMedia("(max-width: 60rem)"), isTouched = matchMedia("(pointer: coarse)");
-const keysHtml = (rows) => table(rows.map(([keys, text]) => [keys.split(" ").map((key) => `<kbd>${key}</kbd>`).join(" "), text]));
+const isWithoutKeys = () => isTouched.matches || isNarrow.matches; // a phone
+const keyed = (keys) => keys.split(" ").map((key) => `<kbd>${key}</kbd>`).join(" ");
+const keysHtml = (rows) => (isWithoutKeys() ? "" : `<h3>keys</h3>${table(rows.map(([keys, text]) => [keyed(keys), text]))}`);
 
-const legendHtml = (kinds) => `<ul class="legend">${kinds.map((kind) => `<li><i class="swatch ${kind}"></i>${KIND_NAMES[kind]}</li>`).join("")}</ul>`;
+const swatch = (kind) => `<li><i class="swatch ${kind}"></i>${KIND_NAMES[kind]}</li>`;
+const legendHtml = (kinds) => `<h3>colours</h3><ul class="legend">${kinds.map(swatch).join("")}</ul>`;
 
-const TOUCH_HELP = "<p>Tap a box to see what is known of it. Tap it twice, or tap its +, to open a group; tap − to close it. Drag to move, pinch to zoom. ◀ ▶ step through the computation.</p>";
-const MOUSE_HELP = "<p>Hover over a node to highlight its gradient and source line; click to pin it. Double-click a group, or click its +, to open it. Scroll to zoom, drag to move: the nearer you are, the more a box says.</p>";
+const TOUCH_HELP = `<p>Tap a box to see what is known of it. Tap it twice, or tap its +, to open a group; tap − to close it.
+  Drag to move, pinch to zoom. ◀ ▶ step through the computation.</p>`;
+const MOUSE_HELP = `<p>Hover over a node to highlight its gradient and source line; click to pin it. Double-click a group, or
+  click its +, to open it. Scroll to zoom, drag to move: the nearer you are, the more a box says.</p>`;
 
 const GRAPH_KEYS = [
-  ["← →", "one op back, one op on"], ["⇧← ⇧→", "one box back, one box on"], ["Home End", "the beginning, the end"], ["↑ ↓", "the node before, the next one"],
-  ["g", "from a value to its adjoint and back"], ["Enter", "open or close a group"], ["/", "search"], ["e c f", "expand all, collapse, fit"],
-  ["+ −", "zoom in, zoom out"], ["s p a", "save as SVG, as PNG, all steps as a ZIP"], ["d Esc", "toggle dark mode, clear the selection"],
+  ["← →", "one op back, one op on"], ["⇧← ⇧→", "one box back, one box on"], ["Home End", "the beginning, the end"],
+  ["↑ ↓", "the node before, the next one"], ["g", "from a value to its adjoint and back"], ["Enter", "open or close a group"],
+  ["/", "search"], ["e c f", "expand all, collapse, fit"], ["+ −", "zoom in, zoom out"],
+  ["s p a", "save as SVG, as PNG, all steps as a ZIP"], ["d Esc", "toggle dark mode, clear the selection"],
 ];
 
 function helpHtml(kinds) {
   const counts = `${model.forward.length} nodes` + (model.backward.length ? `, ${model.backward.length} more in the gradient` : "");
-  const keys = isTouched.matches || isNarrow.matches ? "" : `<h3>keys</h3>${keysHtml(GRAPH_KEYS)}`;
-  return `<h2>${escaped(shownTitle)}</h2><p>${counts}.</p>${isTouched.matches || isNarrow.matches ? TOUCH_HELP : MOUSE_HELP}`
-    + (model.backward.length ? "" : `<p class="none">There is no gradient: nothing here requires one.</p>`)
-    + (model.differentiated ? "" : `<p class="none">The gradients are not computed yet: call backward(retain_graph=True) first.</p>`)
-    + `<div id="sliders"></div><h3>colours</h3>${legendHtml(kinds)}${keys}`;
+  const lacks = [
+    !model.backward.length && "There is no gradient: nothing here requires one.",
+    !model.differentiated && "The gradients are not computed yet: call backward(retain_graph=True) first.",
+  ].filter(Boolean).map((text) => `<p class="none">${text}</p>`);
+  return `<h2>${escaped(shownTitle)}</h2><p>${counts}.</p>${isWithoutKeys() ? TOUCH_HELP : MOUSE_HELP}${lacks.join("")}
+    <div id="sliders"></div>${legendHtml(kinds)}${keysHtml(GRAPH_KEYS)}`;
 }

@@ -3,12 +3,16 @@
 
 function ranksView(ranks) {
   const all = new Map(ranks.nodes.map((node) => [node.id, node]));
-  const second = (node) => (node.collective ? `${node.collective.size} over ${node.collective.group}` : node.accumulates ? `AccumulateGrad ${node.accumulates}` : shapeOf(node));
+  const second = ({ collective, accumulates, type }) => {
+    if (collective) return `${collective.size} over ${collective.group}`;
+    return accumulates ? `AccumulateGrad ${accumulates}` : shapeText(type);
+  };
   const lines = (item) => (item.group ? [item.group.label, `${item.members.length} nodes`] : [item.node.op, second(item.node)]);
   const isWire = (item) => item.members.some((node) => node.collective);
   const pane = new Pane(document.getElementById("ranked"), {
     pathOf: modulesAround, lines,
-    kind: (item) => [isWire(item) ? "collective" : item.group ? kindOfGroup(item.group) : item.node.sources.length ? kindOfNode(item.node) : "given", item.group ? "group" : ""].join(" "),
+    kind: (item) => (isWire(item) ? "collective" : item.group ? kindOfGroup(item.group) : item.node.sources.length ? kindOfNode(item.node) : "given")
+      + (item.group ? " group" : ""),
     label: (item) => lines(item).join(", "),
     onPick: (item) => { if (item.node) pick(item.node.id); else pane.mark({ picked: new Set([item.key]) }); },
   });
@@ -38,12 +42,15 @@ function ranksView(ranks) {
     counter(`${Math.max(0, at + 1)} / ${rows.length}`);
     if (isBegun) { pane.resized(); return; }
     isBegun = true;
-    const count = rows.length;
+    const whose = ranks.schedule ? "all stages" : `rank ${ranks.rank} of ${ranks.size}`;
     document.getElementById("rank-title").textContent =
-      `${ranks.schedule ? "all stages" : `rank ${ranks.rank} of ${ranks.size}`}, ${ranks.mesh}: ${ranks.nodes.length} nodes, ${count} collective${count === 1 ? "" : "s"} of ${ranks.bytes}`;
+      `${whose}, ${ranks.mesh}: ${ranks.nodes.length} nodes, ${counted(rows.length, "collective")} of ${ranks.bytes}`;
     const head = "<tr><th>#</th><th>op</th><th>group</th><th>ranks</th><th>bytes</th><th>line</th></tr>";
-    const body = rows.map((node, i) => `<tr data-id="${node.id}" tabindex="0"><td>${i}</td><td>${escaped(node.op)}</td><td>${escaped(node.collective.group)}</td>`
-      + `<td>${node.collective.ranks.join(", ")}</td><td>${node.collective.size}</td><td>${escaped([node.line, node.source].filter(Boolean).join(": "))}</td></tr>`);
+    const body = rows.map(({ id, op, collective, line, source }, i) => {
+      const where = [line, source].filter(Boolean).join(": ");
+      const cells = [i, op, collective.group, collective.ranks.join(", "), collective.size, where];
+      return `<tr data-id="${id}" tabindex="0">${cells.map((cell) => `<td>${escaped(cell)}</td>`).join("")}</tr>`;
+    });
     const gathered = ranks.gathered.map((text) => `<p>gathered for ${escaped(text)}</p>`);
     const schedule = ranks.schedule ? `<p>schedule: a row per rank, a column per tick</p><pre>${escaped(ranks.schedule)}</pre>` : "";
     holder.innerHTML = `<table>${head}${body.join("")}</table>${gathered.join("")}${schedule}`;

@@ -54,7 +54,8 @@ async function asPng() {
   image.src = url;
   await image.decode();
   const scale = Math.min(2, LARGEST_PICTURE / Math.max(image.width, image.height));
-  const canvas = Object.assign(document.createElement("canvas"), { width: Math.ceil(image.width * scale), height: Math.ceil(image.height * scale) });
+  const [width, height] = [image.width, image.height].map((side) => Math.ceil(side * scale));
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
   const context = canvas.getContext("2d");
   context.fillStyle = getComputedStyle(document.body).backgroundColor;
   context.fillRect(0, 0, canvas.width, canvas.height);
@@ -71,14 +72,15 @@ async function savePng() {
 async function allSteps() {
   if (state.view === "rank") return [[`${shownName()}.svg`, asSvg()]];
   const ofPasses = state.view === "compiler";
-  const kept = ofPasses ? compiler.number : state.step, picked = state.picked, view = shownPanes().map((pane) => [pane, pane.transform]);
+  const kept = ofPasses ? compiler.number : state.step, { picked } = state;
+  const views = shownPanes().map((pane) => [pane, pane.transform]);
   const files = [];
   for (let number = 0; number < (ofPasses ? compiler.count : order.length + 1); number++) {
     if (ofPasses) await compiler.show(number); else go(number);
     files.push([`${ofPasses ? passName(number) : stepName(number)}.svg`, asSvg()]);
   }
   if (ofPasses) await compiler.show(kept); else { go(kept); pick(picked, true); }
-  view.forEach(([pane, transform]) => pane.view(transform));
+  views.forEach(([pane, transform]) => pane.view(transform));
   return files;
 }
 

@@ -11,7 +11,10 @@ class Search {
     this.input.addEventListener("input", () => this.search(this.input.value));
     this.input.addEventListener("keydown", (event) => this.key(event));
     this.input.addEventListener("focus", () => this.show(this.hits.length > 0));
-    this.list.addEventListener("click", (event) => { const row = event.target.closest("li[data-hit]"); if (row) this.go(+row.dataset.hit); });
+    this.list.addEventListener("click", (event) => {
+      const hit = event.target.closest("li[data-hit]");
+      if (hit) this.go(+hit.dataset.hit);
+    });
     document.addEventListener("pointerdown", (event) => { if (!event.target.closest(".search")) this.show(false); });
   }
 
@@ -22,8 +25,9 @@ class Search {
     this.at = -1;
     this.found.textContent = wanted ? `${this.hits.length} found` : "";
     this.onFound(this.hits);
-    this.list.innerHTML = this.hits.slice(0, SHOWN_HITS).map((hit, i) =>
-      `<li role="option" id="hit-${i}" data-hit="${i}" aria-selected="false"><b>${escaped(hit.title)}</b><span>${escaped(hit.about)}</span></li>`).join("");
+    this.list.innerHTML = this.hits.slice(0, SHOWN_HITS).map(({ title, about }, i) =>
+      `<li role="option" id="hit-${i}" data-hit="${i}" aria-selected="false">`
+      + `<b>${escaped(title)}</b><span>${escaped(about)}</span></li>`).join("");
     this.show(this.hits.length > 0);
   }
 
@@ -79,20 +83,27 @@ function matcher(wanted) {
 // What is called so comes first, then groups, then the rest in the order of the program.
 function rankOf(entry, wanted) {
   const title = entry.title.toLowerCase();
-  return title === wanted.toLowerCase() ? 0 : entry.group && title.includes(wanted.toLowerCase()) ? 1 : title.includes(wanted.toLowerCase()) ? 2 : 3;
+  if (title === wanted.toLowerCase()) return 0;
+  if (!title.includes(wanted.toLowerCase())) return 3;
+  return entry.group ? 1 : 2;
+}
+
+function entry(title, about, words) {
+  const text = words.flat().filter(Boolean).join("\n");
+  return { title, about: about.flat().filter(Boolean).join(" · "), text, lower: text.toLowerCase() };
 }
 
 function entryOf(node) {
   const title = node.text === undefined ? nameOf(node) : equation(node);
   const place = Array.isArray(node.module) ? node.module.join(".") : node.module ?? "";
-  const text = [title, node.op, node.label, node.function, node.type, shapeText(node.type), node.line, node.source, place].filter(Boolean).join("\n");
-  return { id: node.id, title, about: [node.type, place, node.line].filter(Boolean).join(" · "), text, lower: text.toLowerCase() };
+  const words = [title, node.op, node.label, node.function, node.type, shapeText(node.type), node.line, node.source, place];
+  return { id: node.id, ...entry(title, [node.type, place, node.line], words) };
 }
 
 function entryOfGroup(group) {
   const { about, label } = group;
   const title = about.class && about.class !== label ? `${label} · ${about.class}` : label;
   const place = Array.isArray(about.module) ? about.module.join(".") : about.module ?? group.path.join(".");
-  const text = [title, about.function, place, about.output, about.line, about.source].flat().filter(Boolean).join("\n");
-  return { group: group.key, title, about: [about.output, place, about.line].flat().filter(Boolean).join(" · "), text, lower: text.toLowerCase() };
+  const words = [title, about.function, place, about.output, about.line, about.source];
+  return { group: group.key, ...entry(title, [about.output, place, about.line], words) };
 }

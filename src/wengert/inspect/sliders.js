@@ -12,8 +12,9 @@ class Sliders {
   constructor({ inputs, given, functions, steps, derivatives }, onChange) {
     this.inputs = inputs.map(([id, value]) => ({ id, value, first: value }));
     this.onChange = onChange;
-    const f = Object.fromEntries(Object.entries(functions).map(([name, text]) => [name, new Function(`"use strict"; return (${text});`)()]));
-    const compiled = (text) => { const made = new Function("v", "f", `"use strict"; return (${text});`); return (v) => Number(made(v, f)); };
+    const made = (text, ...names) => new Function(...names, `"use strict"; return (${text});`);
+    const f = Object.fromEntries(Object.entries(functions).map(([name, text]) => [name, made(text)()]));
+    const compiled = (text) => { const of = made(text, "v", "f"); return (v) => Number(of(v, f)); };
     this.steps = steps.map(([id, text]) => [id, compiled(text)]);
     this.derivatives = derivatives.map(([id, position, text]) => [id, position, compiled(text)]);
     this.values = { ...given };
@@ -84,7 +85,8 @@ class Sliders {
 function setNumber(thing, value) {
   const text = shortNumber(value);
   thing.scalar = text;
-  thing.value = { ...thing.value, shown: [text], min: text, max: text, mean: text, nan: Number.isNaN(value) ? 1 : 0, inf: Number.isFinite(value) || Number.isNaN(value) ? 0 : 1 };
+  thing.value = { ...thing.value, shown: [text], min: text, max: text, mean: text };
+  Object.assign(thing.value, { nan: Number.isNaN(value) ? 1 : 0, inf: Math.abs(value) === Infinity ? 1 : 0 });
 }
 
 const sliders = model.formulas ? new Sliders(model.formulas, () => {

@@ -8,8 +8,8 @@ const byName = (id) => document.getElementById(id);
 const time = byName("time"), scroll = time.parentElement, width = byName("width"), ticks = time.querySelector(".ticks");
 const seconds = +time.dataset.seconds;
 const bars = [...time.querySelectorAll(".lane > i[title]")].map((element, i) => {
-  const { left, width: long } = element.style, module = element.dataset.module;
-  const bar = { element, i, start: (parseFloat(left) / 100) * seconds, seconds: (parseFloat(long) / 100) * seconds, module, words: element.title };
+  const [start, long] = [element.style.left, element.style.width].map((part) => (parseFloat(part) / 100) * seconds);
+  const bar = { element, i, start, seconds: long, module: element.dataset.module, words: element.title };
   element.removeAttribute("title");
   return bar;
 });
@@ -34,9 +34,12 @@ const STEPS = [1, 2, 5];
 function drawTicks() {
   const perPixel = seconds / time.clientWidth, least = 110 * perPixel;
   const power = 10 ** Math.floor(Math.log10(least)), step = (STEPS.find((n) => n * power >= least) ?? 10) * power;
-  const from = Math.floor((scroll.scrollLeft * perPixel) / step), to = Math.ceil(((scroll.scrollLeft + scroll.clientWidth) * perPixel) / step);
+  const from = Math.floor((scroll.scrollLeft * perPixel) / step);
+  const to = Math.ceil(((scroll.scrollLeft + scroll.clientWidth) * perPixel) / step);
   const marks = [];
-  for (let k = from; k <= to && k * step < seconds; k++) marks.push(`<span style="left:${(100 * k * step) / seconds}%">${timeText(k * step, step)}</span>`);
+  for (let k = from; k <= to && k * step < seconds; k++) {
+    marks.push(`<span style="left:${(100 * k * step) / seconds}%">${timeText(k * step, step)}</span>`);
+  }
   ticks.innerHTML = marks.join("");
 }
 
@@ -47,8 +50,10 @@ function timeText(value, step = value) {
 
 // --- bars ---
 
+const HELP = "Hover over a bar to see what ran; click to pin it. Scroll to zoom, drag to move.";
+
 function tell(bar) {
-  byName("bar").textContent = bar ? `${bar.words}\nfrom ${timeText(bar.start)}` : "Hover over a bar to see what ran; click to pin it. Scroll to zoom, drag to move.";
+  byName("bar").textContent = bar ? `${bar.words}\nfrom ${timeText(bar.start)}` : HELP;
 }
 
 function choose(bar) {
@@ -62,7 +67,11 @@ function choose(bar) {
 }
 
 const inOrder = [...bars].sort((a, b) => a.start - b.start || a.i - b.i);
-const neighbour = (by) => choose(inOrder[Math.max(0, Math.min(inOrder.length - 1, (chosen ? inOrder.indexOf(chosen) : by > 0 ? -1 : 0) + by))]);
+
+function neighbour(by) {
+  const at = chosen ? inOrder.indexOf(chosen) : by > 0 ? -1 : 0;
+  choose(inOrder[Math.max(0, Math.min(inOrder.length - 1, at + by))]);
+}
 
 // --- modules: a colour each, and their share of the time ---
 
@@ -76,11 +85,14 @@ function showModules() {
   if (!modules.size) return;
   for (const bar of bars) if (bar.module !== undefined) bar.element.style.background = colourOf(bar.module);
   const total = ordered.reduce((sum, [, spent]) => sum + spent, 0) || 1;
-  byName("modules").innerHTML = ordered.map(([module, spent], i) =>
-    `<button data-module="${i}"><i style="background:${colourOf(module)}"></i>${escaped(module || "outside of modules")} <b>${((100 * spent) / total).toFixed(1)}%</b></button>`).join("");
+  byName("modules").innerHTML = ordered.map(([module, spent], i) => {
+    const share = `<b>${((100 * spent) / total).toFixed(1)}%</b>`, colour = `<i style="background:${colourOf(module)}"></i>`;
+    return `<button data-module="${i}">${colour}${escaped(module || "outside of modules")} ${share}</button>`;
+  }).join("");
 }
 
-const escaped = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escaped = (text) => text.replace(/[&<>"]/g, (c) => ENTITIES[c]);
 
 // Only the bars of a module, or all again.
 function only(module) {
@@ -97,7 +109,9 @@ scroll.addEventListener("wheel", (event) => {
 }, { passive: false });
 scroll.addEventListener("scroll", drawTicks);
 let held = null;
-scroll.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") held = { x: event.clientX, left: scroll.scrollLeft, isMoved: false }; });
+scroll.addEventListener("pointerdown", ({ pointerType, clientX }) => {
+  if (pointerType === "mouse") held = { x: clientX, left: scroll.scrollLeft, isMoved: false };
+});
 addEventListener("pointermove", (event) => {
   if (!held) return;
   held.isMoved ||= Math.abs(event.clientX - held.x) > 3;
@@ -116,7 +130,10 @@ byName("modules").addEventListener("click", (event) => {
   alone?.setAttribute("aria-pressed", "true");
   only(alone ? ordered[alone.dataset.module][0] : undefined);
 });
-const KEYS = { "+": () => zoom(percent * 1.5), "=": () => zoom(percent * 1.5), "-": () => zoom(percent / 1.5), f: () => zoom(100), ArrowRight: () => neighbour(1), ArrowLeft: () => neighbour(-1), Escape: () => choose(null) };
+const KEYS = {
+  "+": () => zoom(percent * 1.5), "=": () => zoom(percent * 1.5), "-": () => zoom(percent / 1.5), f: () => zoom(100),
+  ArrowRight: () => neighbour(1), ArrowLeft: () => neighbour(-1), Escape: () => choose(null),
+};
 addEventListener("keydown", (event) => {
   if (!KEYS[event.key] || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "INPUT") return;
   event.preventDefault();

@@ -86,13 +86,16 @@ class Tree {
     }
   }
 
+  openWhere(fits) { this.open = new Set([...this.groups.values()].filter(fits).map((group) => group.key)); }
+
   openAll() { this.open = new Set(this.groups.keys()); }
 
   closeAll() { this.open = new Set(); }
 
   // To open a group whose only content is another opens that too.
   expand(key) {
-    for (let group = this.groups.get(key); group; group = group.children.length === 1 ? group.groups[0] : null) this.open.add(group.key);
+    const only = (group) => (group.children.length === 1 ? group.groups[0] : null);
+    for (let group = this.groups.get(key); group; group = only(group)) this.open.add(group.key);
   }
 
   collapse(key) {
