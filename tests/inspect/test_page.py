@@ -1,10 +1,15 @@
 """The data of a page, before it is drawn: nodes, derivatives, gradients, modules; and what cannot be shown."""
 
+import re
+from collections import Counter
+from importlib.resources import files
+
 import pytest
 
 import wengert as wg
 from tests.inspect.conftest import Step, textbook
 from wengert.inspect.model import as_data
+from wengert.inspect.page import _SCRIPTS
 from wengert.inspect.recorded import record
 
 
@@ -116,3 +121,10 @@ def test_a_graph_that_backward_let_go_says_so():
     y.backward()
     with pytest.raises(wg.errors.GradientError, match="retain_graph=True"):
         record(y, (), {})
+
+
+def test_the_scripts_of_a_page_define_no_name_twice():
+    """They share one scope, in which a second function of a name would silently replace the first."""
+    texts = [(files("wengert.inspect") / f"{name}.js").read_text() for name in _SCRIPTS]
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", "\n".join(texts), re.M)
+    assert len(names) > 100 and [name for name, count in Counter(names).items() if count > 1] == []

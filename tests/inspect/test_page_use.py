@@ -217,13 +217,19 @@ def test_boxes_are_gone_through_and_opened_by_keys(at):
     browser.value(f"forward.painter.focus({group!r}), 0")
     before = browser.count_of("#forward .box")
     browser.press("Enter")
-    browser.settle()
-    assert browser.count_of("#forward .box") > before
-    assert (
-        browser.value(f"document.querySelector('.frame[data-key=\"{group}\"]').getAttribute('aria-expanded')") == "true"
-    )
+    browser.until(f'document.querySelectorAll("#forward .box").length > {before}')
+    frame = f"document.querySelector('.frame[data-key=\"{group}\"]')"
+    assert browser.value(f"{frame}.getAttribute('aria-expanded')") == "true"
+    focused = "document.activeElement.dataset.key"
+    browser.until(f"forward.placed.get({focused})?.parent === {group!r}")  # into the group
+    browser.press("Enter", shift=True)
+    browser.until(f"{focused} === {group!r}")  # and out of it
+    assert browser.count_of("#forward .box") == before
     browser.press("ArrowDown")
+    keys = "forward.items.map((item) => item.key)"
+    assert browser.value(f"{keys}.indexOf({focused}) - {keys}.indexOf({group!r})") == 1
     assert browser.value("byName('announced').textContent") != ""
+    assert browser.errors == []
 
 
 def test_everything_can_be_folded_and_opened(at):

@@ -3,7 +3,7 @@
 "use strict";
 
 const KEYS_OF_PASSES = [
-  ["← →", "the pass before, the next pass"], ["Home End", "as recorded, as fused"], ["Enter", "open or close a group"],
+  ["← →", "the pass before, the next pass"], ["Home End", "as recorded, as fused"], ["Enter ⇧Enter", "into a group, out of it"],
   ["e c f", "expand all, collapse, fit"], ["s p a", "save as SVG, as PNG, all passes as a ZIP"], ["d", "toggle dark mode"],
 ];
 

@@ -62,7 +62,7 @@ class Painter {
       .attr("tabindex", -1).attr("aria-expanded", true)
       .attr("aria-label", ({ group }) => `${group.path.join(".")}, open; Enter closes it`)
       .on("click", (event, group) => this.click(event, group, () => pane.collapse(group.key)))
-      .on("keydown", (event, group) => this.key(event, () => pane.collapse(group.key)));
+      .on("keydown", (event, group) => this.key(event, () => this.closeByKey(group.key)));
     frame.append("rect").attr("rx", 7);
     this.sign(frame, "close", "close", false);
     return frame;
@@ -74,7 +74,7 @@ class Painter {
       .attr("aria-expanded", (item) => (item.group ? false : null))
       .on("mouseenter", (event, item) => pane.about.onPoint(item)).on("mouseleave", () => pane.about.onPoint(null))
       .on("click", (event, item) => this.click(event, item, () => item.group && pane.expand(item.key)))
-      .on("keydown", (event, item) => this.key(event, () => (item.group ? pane.expand(item.key) : pane.about.onPick(item))));
+      .on("keydown", (event, item) => this.key(event, () => (event.shiftKey ? this.leave(item) : this.enter(item))));
     box.append("rect").attr("rx", 5);
     this.sign(box.filter((item) => item.group), "open", "open", true);
     return box;
@@ -101,6 +101,20 @@ class Painter {
     event.preventDefault();
     event.stopPropagation();
     act();
+  }
+
+  // By keys one goes into a group, to its first box, and out of it again, to the box that it is then.
+  async enter(item) {
+    if (!item.group) { this.pane.about.onPick(item); return; }
+    await this.pane.expand(item.key);
+    this.focus(this.pane.items.find((each) => this.pane.isInside(each, item.key))?.key);
+  }
+
+  leave(item) { return item.parent && this.closeByKey(item.parent); }
+
+  async closeByKey(key) {
+    await this.pane.collapse(key);
+    this.focus(key);
   }
 
   // --- which box the Tab key comes to ---

@@ -188,8 +188,9 @@ function neighbour(by) {
   if (state.view === "compiler" || state.view === "rank") return;
   const start = state.picked !== null && paneOf(state.picked).isShown ? paneOf(state.picked) : pane;
   const keys = start.items.map((item) => item.key);
-  const chosen = state.picked !== null ? start.tree.keyOf(state.picked) : state.group?.().key;
-  const at = keys.indexOf(chosen ?? start.painter.current);
+  const focused = document.activeElement?.dataset?.key;
+  const chosen = focused ?? (state.picked !== null ? start.tree.keyOf(state.picked) : state.group?.().key);
+  const at = keys.indexOf(start.placed.has(chosen) ? chosen : start.painter.current);
   const next = start.items[(at + by + keys.length) % keys.length];
   pickItem(next);
   start.painter.focus(next.key);

@@ -127,6 +127,12 @@ class Pane {
 
   toggle(key) { return this.tree.open.has(key) ? this.collapse(key) : this.expand(key); }
 
+  // Whether a box is in a group, or in one inside it.
+  isInside(item, key) {
+    for (let group = this.tree.groups.get(item.parent); group; group = group.parent) if (group.key === key) return true;
+    return false;
+  }
+
   async fold(isOpen) {
     if (isOpen) this.tree.openAll(); else this.tree.closeAll();
     await this.layout({ fits: true, again: true });

@@ -175,7 +175,7 @@ const MOUSE_HELP = `<p>Hover over a node to highlight its gradient and source li
 
 const GRAPH_KEYS = [
   ["← →", "one op back, one op on"], ["⇧← ⇧→", "one box back, one box on"], ["Home End", "the beginning, the end"],
-  ["↑ ↓", "the node before, the next one"], ["g", "from a value to its adjoint and back"], ["Enter", "open or close a group"],
+  ["↑ ↓", "the node before, the next one"], ["g", "from a value to its adjoint and back"], ["Enter ⇧Enter", "into a group, out of it"],
   ["/", "search"], ["e c f", "expand all, collapse, fit"], ["+ −", "zoom in, zoom out"],
   ["s p a", "save as SVG, as PNG, all steps as a ZIP"], ["d Esc", "toggle dark mode, clear the selection"],
 ];
