@@ -99,6 +99,7 @@ class _Model:
         self.groups = Groups(recorded, times)
         self.adjoints = Adjoints(recorded, self.names, self.numbers)
         self.accumulated, self.assigned = recorded.accumulated_nodes(), recorded.assigned_nodes()
+        self.seeds = recorded.observed.adjoint_nodes()  # where no rule recorded them
         self.adjoint_of: dict[Node, list[Node]] = {}
         for node in recorded.forward:
             for cotangent in _cotangents(recorded, node):
@@ -191,7 +192,7 @@ class _Model:
             return found | {"role": "accumulation", "terms": terms} | ({"at": at[0]} if at else {})
         forward = observed.forward_of(node)
         if forward is None:
-            return found | {"role": "seed" if node in self.adjoint_of else "step"}
+            return found | {"role": "seed" if node in self.seeds else "step"}
         rule = self._numbered([forward])
         return found | {"role": "step"} | ({"rule": rule[0]} if rule else {})
 

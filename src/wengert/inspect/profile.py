@@ -1,4 +1,4 @@
-"""`wg.profile`: where the time and the memory of a piece of a program go, by op, kernel, module and source line.
+"""`wg.profile`: where the time and the memory of a piece of a program go, by op, kernel, module, function and line.
 
 In: whatever runs inside the `with` block. Ops of the interpreting tier are timed one by one; a compiled program's
 kernels are called one by one, each as a C function of its own (`runtime.profile`), or launched one by one on a GPU with
