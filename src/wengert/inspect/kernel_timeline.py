@@ -39,7 +39,8 @@ def page(profile: Profile) -> str:
         samples = [sample for sample in profile.samples if sample.device == device]
         most = max(sample.bytes for sample in samples)
         told = f"memory on {device}: at most {bytes_text(most)}"
-        names.append(f'<div class="single" title="{escape(told, quote=True)}">{bytes_text(most)}</div>')
+        label = f"<small>memory</small><small>{bytes_text(most)}</small>"
+        names.append(f'<div class="single" title="{escape(told, quote=True)}">{label}</div>')
         lanes.append(f'<div class="lane" data-name="memory on {device}">{_outline(samples, most, end, told)}</div>')
     left_out = f"; {profile.left_out:,} events are left out" if profile.left_out else ""
     head = f"{escape(profile.head())}{left_out}"
