@@ -87,7 +87,7 @@ def test_a_group_tells_what_it_is_and_opens_by_a_second_click(at):
 def test_opening_a_group_leaves_it_where_it_was_and_the_scale_as_it_was(at):
     browser = at("resnet")
     browser.value("forward.view(d3.zoomIdentity.translate(200, 50)), 0")
-    key = key_of(browser, "bn1")
+    key = key_of(browser, "relu")
     x, y = browser.value(f"forward.onScreen({key!r})")
     browser.value(f"forward.expand({key!r})")
     now = browser.value(f"[...forward.onScreen({key!r}), forward.transform.k]")
@@ -96,6 +96,21 @@ def test_opening_a_group_leaves_it_where_it_was_and_the_scale_as_it_was(at):
     browser.value(f"forward.collapse({key!r})")
     assert set(browser.value("forward.items.map((item) => item.key)")) < {*before, key}
     assert browser.value(f"forward.onScreen({key!r})[1]") == pytest.approx(y, abs=2)
+
+
+def test_what_is_opened_comes_into_view_and_the_rest_keeps_its_form(at):
+    browser = at("resnet")
+    form = """(() => { const inside = forward.items.filter((item) => forward.isInside(item, forward.groups[0].key));
+        return inside.map((item) => [item.x - inside[0].x, item.y - inside[0].y]); })()"""
+    before = browser.value(form)
+    key = key_of(browser, "cross entropy")
+    browser.value(f"forward.expand({key!r})")
+    assert browser.value(form) == before and len(before) > 60
+    frame = browser.value(f"document.querySelector('.frame[data-key=\"{key}\"]').getBoundingClientRect().toJSON()")
+    pane = browser.value("forward.svg.node().getBoundingClientRect().toJSON()")
+    assert pane["top"] <= frame["top"] and frame["bottom"] <= pane["bottom"] + 1
+    browser.value(f"forward.collapse({key!r})")
+    assert browser.value(form) == before
 
 
 # --- steps ---

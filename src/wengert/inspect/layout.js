@@ -3,20 +3,24 @@
 // This file runs in a worker, without a page: it knows sizes and edges, and nothing of what they mean.
 "use strict";
 
-const SPACE = { pad: 10, title: 25, rank: 22, node: 14, gutter: 30, crossing: 4, aspect: 0.9 };
+const SPACE = { pad: 10, title: 25, rank: 22, node: 14, aspect: 0.9 };
 
-// In: { items: [{ key, parent, width, height }], groups: [{ key, parent, title }], edges: [[from, to]], tallest, view }.
-// Out: { width, height, boxes: { key: [x, y] }, groups: { key: [x, y, width, height] }, edges: [{ from, to, points }] }.
+// In: { items: [{ key, parent, width, height }], groups: [{ key, parent, title }], edges: [[from, to]], tallest, view,
+// [columns] }.
+// Out: { width, height, boxes: { key: [x, y] }, groups: { key: [x, y, width, height] }, edges: [{ from, to, points }],
+// columns }.
 // Boxes are given by their centres. `tallest` is how high a group may be before its chain goes on in other columns, so
-// many as make it largest in a `view` of { width, height }.
+// many as make it largest in a `view` of { width, height }; `columns` are the boxes that begin a column, by group. If they
+// are given, chains are cut there and nowhere else: what is open already keeps its form while something else opens.
 function layOut(request, cache = new Map()) {
   const levels = levelsOf(request);
   const placed = new Map();
-  place("", levels, placed, cache, { tallest: request.tallest ?? Infinity, view: request.view });
+  place("", levels, placed, cache, request);
   const at = absolute(levels, placed);
   const { width, height } = placed.get("");
   const edges = levels.get("").routes.map(({ from, to, parts }) => ({ from, to, points: route(parts, placed, at, levels) }));
-  return { width, height, boxes: at.boxes, groups: at.groups, edges };
+  const columns = Object.fromEntries([...placed].map(([key, found]) => [key, found.columns]));
+  return { width, height, boxes: at.boxes, groups: at.groups, edges, columns };
 }
 
 // --- levels: the content of each open group, with ports where edges enter and leave it ---
@@ -71,28 +75,30 @@ function connect(levels, key, source, target) {
 
 // --- one level ---
 
-function place(key, levels, placed, cache, room) {
+function place(key, levels, placed, cache, request) {
   const level = levels.get(key), sizes = new Map();
   for (const [child, size] of level.children) {
-    if (size === null) place(child, levels, placed, cache, room);
+    if (size === null) place(child, levels, placed, cache, request);
     sizes.set(child, size ?? outside(placed.get(child), levels.get(child)));
   }
-  placed.set(key, known(level, sizes, room, cache));
+  const { tallest, view, columns } = request;
+  placed.set(key, known(level, sizes, { tallest: tallest ?? Infinity, view, columns: columns?.[key] }, cache));
 }
 
 // The arrangement of a level, remembered by its form: twelve equal blocks, or a group opened again, are laid out once.
-function known(level, sizes, room, cache) {
+function known(level, sizes, wanted, cache) {
   const names = [...sizes.keys(), ...level.ports.keys()], numbers = new Map(names.map((name, i) => [name, String(i)]));
   const edges = [...level.edges.values()].map(([a, b]) => [numbers.get(a), numbers.get(b)]);
   const ports = [...level.ports].map(([name, side]) => [numbers.get(name), side]);
+  const room = { ...wanted, columns: wanted.columns?.map((name) => numbers.get(name)).filter(Boolean) };
   const form = JSON.stringify([[...sizes.values()].map(({ width, height }) => [width, height]), ports, edges, room]);
   if (!cache.has(form)) {
     const plain = { edges: new Map(edges.map((edge, i) => [i, edge])), ports: new Map(ports) };
     cache.set(form, arrange(plain, new Map([...sizes].map(([name, size]) => [numbers.get(name), size])), room));
   }
-  const { boxes, edges: lines, width, height } = cache.get(form);
+  const { boxes, edges: lines, width, height, columns } = cache.get(form);
   return {
-    width, height,
+    width, height, columns: columns.map((number) => names[number]),
     boxes: new Map(names.map((name) => [name, boxes.get(numbers.get(name))])),
     edges: new Map([...level.edges.keys()].map((name, i) => [name, lines.get(i)])),
   };
@@ -108,7 +114,7 @@ function arrange(level, sizes, room) {
   const parts = connected(level, sizes).map((part) => folded(layered(part, sizes), room, sizes));
   const area = parts.reduce((sum, part) => sum + (part.width + SPACE.node) * (part.height + SPACE.rank), 0);
   const widest = Math.max(...parts.map((part) => part.width), Math.sqrt(area * SPACE.aspect * 1.6));
-  const all = { boxes: new Map(), edges: new Map(), width: 0, height: 0 };
+  const all = { boxes: new Map(), edges: new Map(), width: 0, height: 0, columns: parts.flatMap((part) => part.columns ?? []) };
   let x = 0, y = 0, row = 0;
   for (const part of parts) {
     if (x > 0 && x + part.width > widest) { x = 0; y += row + SPACE.rank; row = 0; }
@@ -195,9 +201,6 @@ function single(key, sizes) {
   return { boxes: new Map([[key, [width / 2, height / 2]]]), edges: new Map(), width, height };
 }
 
-const sidesOf = ([x, y], { width, height }) =>
-  ({ left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 });
-
 // Move a part to the origin; its height is that of its boxes, for ports stand on the border.
 function cropped({ boxes, edges }, keys, sizes) {
   const sides = keys.map((key) => sidesOf(boxes.get(key), sizes.get(key)));
@@ -232,96 +235,6 @@ function atBorders(level, all) {
 function straight(all, sizes, source, target) {
   const [ax, ay] = all.boxes.get(source), [bx, by] = all.boxes.get(target);
   return [[ax, ay + (sizes.get(source)?.height ?? 0) / 2], [bx, by - (sizes.get(target)?.height ?? 0) / 2]];
-}
-
-// --- long chains go on in another column ---
-
-function folded(part, { tallest, view }, sizes) {
-  const highest = Math.max(...[...part.boxes.keys()].map((key) => sizes.get(key)?.height ?? 0));
-  if (part.height <= tallest * 1.3 || highest > 0.6 * part.height) return part; // a few boxes are no column
-  const cuts = cutsOf(part, view, sizes);
-  if (!cuts.length) return part;
-  const columns = [...cuts, Infinity].map((end, i) => ({ start: i ? cuts[i - 1] : -Infinity, end }));
-  const columnOf = (y) => columns.findIndex((column) => y < column.end);
-  for (const [key, [x, y]] of part.boxes) grow(columns[columnOf(y)], x, y, sizes.get(key) ?? { width: 0, height: 0 });
-  for (const points of part.edges.values()) for (const [x, y] of points) grow(columns[columnOf(y)], x, undefined, { width: 0 });
-  let left = 0;
-  for (const column of columns) {
-    Object.assign(column, { dx: left - column.left, dy: -column.top });
-    left += column.right - column.left + SPACE.gutter;
-  }
-  const moved = ([x, y]) => { const column = columns[columnOf(y)]; return [x + column.dx, y + column.dy]; };
-  return {
-    boxes: new Map([...part.boxes].map(([key, point]) => [key, moved(point)])),
-    edges: new Map([...part.edges].map(([name, points]) => [name, overColumns(points, columns, columnOf, moved)])),
-    width: left - SPACE.gutter, height: Math.max(...columns.map((column) => column.bottom - column.top)),
-  };
-}
-
-function grow(column, x, y, { width, height }) {
-  column.left = Math.min(column.left ?? Infinity, x - width / 2);
-  column.right = Math.max(column.right ?? -Infinity, x + width / 2);
-  if (y === undefined) return;
-  column.top = Math.min(column.top ?? Infinity, y - height / 2);
-  column.bottom = Math.max(column.bottom ?? -Infinity, y + height / 2);
-}
-
-// The heights at which to cut: between layers, where few edges cross, and as often as makes the whole largest in view.
-function cutsOf(part, view, sizes) {
-  const own = [...part.boxes].filter(([key]) => sizes.has(key)); // without ports
-  const boxes = own.map(([key, at]) => sidesOf(at, sizes.get(key))).sort((a, b) => a.top - b.top);
-  const crosses = (y) => [...part.edges.values()].filter((points) => points[0][1] < y && points.at(-1)[1] > y).length;
-  const blocks = []; // what lies between two possible cuts
-  for (const box of boxes) {
-    const last = blocks.at(-1), y = last && (last.bottom + box.top) / 2;
-    if (!last || (box.top > last.bottom + 4 && crosses(y) <= SPACE.crossing)) blocks.push({ ...box, start: last ? y : -Infinity });
-    else for (const [side, most] of [["left", Math.min], ["right", Math.max], ["bottom", Math.max]]) last[side] = most(last[side], box[side]);
-  }
-  const choices = counting(1, Math.min(12, blocks.length)).map((count) => columnsOf(blocks, count));
-  const scale = (columns) => {
-    const width = sumOf(columns, (column) => column.right - column.left + SPACE.gutter);
-    return Math.min(view.width / width, view.height / Math.max(...columns.map((column) => column.bottom - column.top)));
-  };
-  const best = choices.reduce((a, b) => (scale(b) > scale(a) * 1.02 ? b : a));
-  return best.slice(1).map((column) => column.start);
-}
-
-const counting = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
-const sumOf = (things, value) => things.reduce((sum, thing) => sum + value(thing), 0);
-
-// Blocks in at most so many columns, of which the tallest is as low as can be.
-function columnsOf(blocks, count) {
-  const filled = (limit) => {
-    const columns = [];
-    for (const { left, right, top, bottom, start } of blocks) {
-      const last = columns.at(-1);
-      if (!last || bottom - last.top > limit) columns.push({ left, right, top, bottom, start });
-      else Object.assign(last, { left: Math.min(last.left, left), right: Math.max(last.right, right), bottom });
-    }
-    return columns;
-  };
-  let low = Math.max(...blocks.map((block) => block.bottom - block.top)), high = blocks.at(-1).bottom - blocks[0].top;
-  for (let i = 0; i < 24; i++) {
-    const middle = (low + high) / 2;
-    if (filled(middle).length <= count) high = middle; else low = middle;
-  }
-  return filled(high);
-}
-
-// The points of an edge, with the way from the foot of a column through the gutter to the head of the next one.
-function overColumns(points, columns, columnOf, moved) {
-  const found = [];
-  points.forEach((point, i) => {
-    if (i) for (let k = columnOf(points[i - 1][1]); k < columnOf(point[1]); k++) {
-      const [from, to] = [columns[k], columns[k + 1]], x = points[i - 1][0] + from.dx;
-      const gutter = from.right + from.dx + SPACE.gutter / 2, foot = from.bottom + from.dy + 8;
-      const head = Math.min(Math.max(point[0], to.left), to.right) + to.dx;
-      const corners = [[x, foot], [gutter, foot], [gutter, -10], [head, -10]];
-      for (const corner of corners) found.push(corner, corner); // twice: a curve comes close
-    }
-    found.push(moved(point));
-  });
-  return found;
 }
 
 // --- from levels to the whole ---

@@ -8,7 +8,7 @@ const layouter = (() => {
 
   function start() {
     try {
-      const text = ["script-dagre", "script-layout"].map((id) => document.getElementById(id).textContent).join("\n");
+      const text = ["script-dagre", "script-columns", "script-layout"].map((id) => document.getElementById(id).textContent).join("\n");
       const made = new Worker(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
       made.onmessage = ({ data }) => answer(data);
       made.onerror = (event) => { event.preventDefault(); giveUp(); };

@@ -22,7 +22,7 @@ from wengert.runtime.program import build
 if TYPE_CHECKING:
     from wengert.inspect.profile import Profile
 
-_GRAPHS = ("layout", "layouter", "tree", "kinds", "draw", "minimap", "pane")
+_GRAPHS = ("columns", "layout", "layouter", "tree", "kinds", "draw", "minimap", "pane")
 _SCRIPTS = (*_GRAPHS, "panel", "search", "boxes", "sliders", "compiler", "ranks", "save", "main")
 _LIBRARIES = ("d3", "dagre")
 

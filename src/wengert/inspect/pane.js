@@ -51,13 +51,15 @@ class Pane {
     const asked = ++this.asked, before = performance.now();
     const { items, groups } = this.tree.visible(), edges = this.tree.edges(items);
     items.forEach((item) => this.measure(item));
+    if (again) this.columns = undefined;
     if (again || !this.room) this.room = this.chooseRoom(items);
+    const { columns } = this;
     this.setBusy(true);
     const found = await layouter.ask(this.name, {
       items: items.map(({ key, parent, width, height }) => ({ key, parent, width, height })),
       groups: groups.map(({ key, parent, group }) => ({ key, parent, title: (group.label.length + 3) * 7.4 + 30 })),
       edges: edges.map(({ from, to }) => [from, to]),
-      ...this.room,
+      ...this.room, columns,
     });
     if (asked !== this.asked) return; // another layout was asked for since
     const laid = performance.now();
@@ -65,7 +67,7 @@ class Pane {
     const held = anchor && this.onScreen(anchor);
     this.take(items, groups, edges, found);
     if (fits) this.fit(true);
-    else if (held) this.hold(anchor, held);
+    else if (held) { this.hold(anchor, held); this.showFrame(anchor); }
     this.painter.draw();
     this.minimap.draw();
     this.mark(this.marks);
@@ -78,6 +80,7 @@ class Pane {
     for (const group of groups) [group.x, group.y, group.width, group.height] = found.groups[group.key];
     edges.forEach((edge, i) => { edge.points = found.edges[i].points; });
     Object.assign(this, { items, groups, edges, size: { width: found.width, height: found.height } });
+    this.columns = { ...this.columns, ...found.columns };
     this.placed = new Map(items.map((item) => [item.key, item]));
     this.framed = new Map(groups.map((group) => [group.key, group]));
   }
@@ -200,6 +203,15 @@ class Pane {
     const frame = this.framed.get(key), half = frame && (frame.width * k) / 2 + 4;
     const wanted = frame && 2 * half < width ? Math.max(half, Math.min(x, width - half)) : x;
     this.moveBy(wanted - now[0], Math.max(y, 4) - now[1]);
+  }
+
+  // Move up what has been opened, as far as there is more of it below.
+  showFrame(key) {
+    const frame = this.framed.get(key), { clientHeight: height } = this.svg.node();
+    if (!frame) return;
+    const top = this.transform.applyY(frame.y), bottom = this.transform.applyY(frame.y + frame.height);
+    const up = Math.min(bottom + 8 - height, top - 8);
+    if (up > 0) this.moveBy(0, -up);
   }
 
   // Move as little as is needed to have a box in view, and nearer where nothing could be read.
