@@ -145,8 +145,8 @@ async function showGraphs() {
 function orient() {
   const sizes = panes.map((pane) => pane.size), { clientWidth: width, clientHeight: height } = byName("panes");
   if (state.view !== "graph" || !sizes.every(Boolean) || !width) return;
-  const scale = (w, h) => Math.min(...sizes.map((size) => Math.min(LARGEST, w / size.width, (h - 30) / size.height)));
-  byName("panes").classList.toggle("stacked", scale(width, height / 2) > 1.1 * scale(width / 2, height));
+  const scales = (w, h) => d3.sum(sizes, (size) => Math.min(LARGEST, w / size.width, (h - 30) / size.height));
+  byName("panes").classList.toggle("stacked", scales(width, height / 2) > scales(width / 2, height));
   panes.forEach((pane) => pane.resized());
 }
 
