@@ -285,7 +285,7 @@ def test_a_result_that_is_read_on_has_the_1_it_begins_with_among_its_terms():
 
     adjoint = by_name(data_of(two, (0.5,)))["v2"]["adjoint"]
     assert adjoint["seed"] and adjoint["sum"] == "1 + 1.28403 = 2.28403"
-    assert adjoint["terms"][0]["text"] == "1, since it is a result"
+    assert adjoint["terms"][0]["text"] == "1, because it is a result"
 
 
 def test_a_path_through_an_op_of_several_results_is_a_term_too():

@@ -100,8 +100,8 @@ def test_looking_changes_nothing(step):
     ("subject", "args", "message"),
     [
         (3, (), "takes a Tensor, or a function"),
-        (wg.tensor(1.0), (2.0,), "those go with a function"),
-        (lambda x: None, (2.0,), "in which there is no tensor"),
+        (wg.tensor(1.0), (2.0,), "a Tensor takes no arguments"),
+        (lambda x: None, (2.0,), "which contains no tensor"),
     ],
 )
 def test_what_cannot_be_shown_says_so(subject, args, message):

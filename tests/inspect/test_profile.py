@@ -277,7 +277,7 @@ def test_the_command_writes_a_page(script, capsys, tmp_path):
         (["{script}"], "write script.py:function"),
         (["{script}:g"], "there are f"),
         (["{script}:f"], "missing 2 required positional arguments"),
-        (["nowhere.py:f"], "there is no script"),
+        (["nowhere.py:f"], "no such script"),
     ],
 )
 def test_the_command_says_what_is_wrong(script, capsys, arguments, message):

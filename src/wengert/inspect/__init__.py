@@ -1,4 +1,4 @@
-"""Looking at what was recorded, what the compiler made of it, and where the time goes."""
+"""Pages of a recorded computation and its program, profiles of time and memory, timelines."""
 
 from wengert.inspect.page import page
 from wengert.inspect.profile import Profile, profile

@@ -42,7 +42,7 @@ class Adjoints:
             self._note_paths(reader)
 
     def _note_paths(self, reader: Node) -> None:
-        """Note by which derivatives a node's adjoint goes on to its sources; None of a rule that has no symbols."""
+        """Note the local derivatives through which a node's adjoint reaches its sources; None if it has no symbols."""
         if self._recorded.observed.cotangents.get(reader) is None or reader in self._recorded.given:
             return
         for each in self.local[reader]:
@@ -81,7 +81,7 @@ class Adjoints:
         return found
 
     def data(self, node: Node) -> dict[str, Any] | None:
-        """The adjoint of a node for the page; None of what no gradient passes through."""
+        """The adjoint of a node for the page; None if no gradient passes through it."""
         cotangent = self._cotangent(node)
         if cotangent is None:
             return None
@@ -94,7 +94,7 @@ class Adjoints:
         nodes = self._recorded.observed.terms_of(cotangent)
         terms = [self._term(node, *path) for path in paths]
         if terms and node in self._seeded():
-            terms.insert(0, {"reader": self._numbers[node], "text": "1, since it is a result", "symbols": "1"})
+            terms.insert(0, {"reader": self._numbers[node], "text": "1, because it is a result", "symbols": "1"})
         if len(nodes) == len(terms):
             terms = [term | self._described(each) for term, each in zip(terms, nodes)]
         if terms:
@@ -133,7 +133,7 @@ class Adjoints:
 
 
 def scalar(value: Value) -> dict[str, str]:
-    """The text of a value of one element; nothing of others."""
+    """The text of a value of one element; empty for others."""
     if isinstance(value, tuple) or np.size(value) != 1:
         return {}
     return {"scalar": number(np.asarray(value).ravel().tolist()[0])}

@@ -1,9 +1,9 @@
-"""Which call of a module or of a public function a node was recorded in, and which forward node a gradient is from.
+"""Finds the call of a module or public function that recorded a node, and the forward node behind a gradient's node.
 
-In: what happens inside a `with` block. Nodes are numbered in the order they are recorded, so a module's nodes are those
-with a number between the beginning and the end of its call; the function is found on the stack while a node is made.
-The nodes that a rule records have one location, an object of their own, and what a pass makes of a node keeps its
-location, so calls are known by locations too. Nothing is kept on the nodes themselves.
+In: whatever is recorded inside a `with` block. Serial numbers follow the order of recording, so a module's nodes are
+those numbered between the beginning and the end of its call. The public function is found on the stack while a node is
+created. All nodes that a derivative rule records share one location object, and passes preserve locations, so calls are
+found by location as well. The nodes themselves store nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _functions = functools.cache(PublicFunctions)
 
 
 class WatchedCall:
-    """A call of a module, or of a public function: then it has the path of the module around it."""
+    """A call of a module, or of a public function; a function has the path of the module that called it."""
 
     __slots__ = ("around", "function", "is_step", "location", "module", "path")
 
@@ -52,7 +52,7 @@ class WatchedCall:
 
 
 class WatchedCalls:
-    """The calls that were under way when nodes were recorded; holds on to no node."""
+    """The calls that were active when nodes were recorded. It keeps no reference to a node."""
 
     def __init__(self) -> None:
         self._changes: list[int] = [0]  # serial numbers from which on another call was the innermost
@@ -62,7 +62,7 @@ class WatchedCalls:
         self._located: dict[int, tuple[Location, WatchedCall | None]] = {}
 
     def remember(self, ended: Iterable[tuple[int, int, ref[Module]]]) -> None:
-        """Take over calls of modules that have ended already, as far as their modules are there."""
+        """Add module calls that have already ended, if their modules still exist."""
         later = [call for call in ended if call[0] > self._changes[-1]]
         known = sorted(later, key=lambda call: (call[0], -call[1]))
         around: list[tuple[int, Module, WatchedCall]] = []  # the calls under way, with their ends
@@ -76,14 +76,14 @@ class WatchedCalls:
         self._end_calls(around, now())
 
     def _end_calls(self, around: list[tuple[int, Module, WatchedCall]], number: int) -> None:
-        """End the calls that ended before a node's number."""
+        """Close the calls that ended before this serial number."""
         while around and around[-1][0] <= number:
             last, _, _ = around.pop()
             self._change(around[-1][2] if around else None, last)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Look on while the block records."""
+        """Watch what the block records."""
         outer, recording.observer = recording.observer, self._came_to
         observers.append(self._calling)
         _functions().refresh()
@@ -106,18 +106,18 @@ class WatchedCalls:
             self._change(self._stack[-1][1] if self._stack else None, now())
 
     def _module_call(self, around: tuple[Module, WatchedCall] | None, module: Module) -> WatchedCall:
-        """The call of a module by another, or by none."""
+        """The call of a module, by another module or from outside."""
         if around is None:
             return WatchedCall(None, (type(module).__name__,), ref(module))
         return WatchedCall(around[1], (*around[1].path, *_name_within(around[0], module)), ref(module))
 
     def _change(self, call: WatchedCall | None, number: int) -> None:
-        """From a node's number on, another call is the innermost."""
+        """Note that another call is the innermost one, from this serial number on."""
         self._changes.append(number)
         self._calls.append(call)
 
     def _made(self, node: Node) -> None:
-        """A node was made: note which public function's call it is in, if its location is a new one."""
+        """Note which public function's call created a node, unless its location is known already."""
         location = node.location
         if isinstance(location, Backward) or id(location) in self._located:
             return
@@ -134,7 +134,7 @@ class WatchedCalls:
         self._locate(location, call)
 
     def _function_call(self, frame: FrameType, around: WatchedCall | None) -> WatchedCall | None:
-        """The call that a frame is; None if its function is not public."""
+        """The call that a frame stands for; None if its function is not public."""
         marks = _marks_of(frame)
         if id(self) not in marks:
             name = _functions().name_of(frame)
@@ -146,10 +146,10 @@ class WatchedCalls:
         return marks[id(self)]
 
     def _entered(self, frame: FrameType) -> None:
-        """A public function was called, and records its first node."""
+        """Called when a public function records its first node."""
 
     def _came_to(self, node: Node, cotangent: Any) -> None:
-        """A backward walk came to a node; what its rule records has the location that was set for it just now."""
+        """Called when a backward pass reaches a node; its rule records nodes with the location that was just set."""
         self._locate(recording.location, self.call_of(node))
 
     def _locate(self, location: Location, call: WatchedCall | None) -> None:
@@ -179,10 +179,10 @@ class WatchedCalls:
     def calls_in(
         self, nodes: Iterable[Node], after_pass: bool = False, known: Mapping[Node, WatchedCall | None] | None = None
     ) -> dict[Node, WatchedCall | None]:
-        """The call of each node of a graph in order, beside those that are `known`.
+        """The call of each node of a graph, in order; `known` has those of other nodes.
 
-        What is new in a graph that a pass made, with a location that no recorded node has, is where its first source
-        is. Recorded nodes never are: what a user computes outside of modules belongs to none.
+        A node that a pass created with a new location inherits the call of its first source. A recorded node never
+        does: what a user computes outside of modules belongs to no module.
         """
         found: dict[Node, WatchedCall | None] = {}
         around = found if known is None else ChainMap(found, cast(dict[Node, "WatchedCall | None"], known))
@@ -198,7 +198,7 @@ class WatchedCalls:
 
 
 class Observed(WatchedCalls):
-    """The calls, and for each gradient's node the forward node whose rule recorded it; keeps the nodes."""
+    """The calls, and for each node of a gradient the forward node whose rule recorded it. It keeps the nodes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ class Observed(WatchedCalls):
         self._walked[id(recording.location)] = (recording.location, node)
 
     def forward_of(self, node: Node) -> Node | None:
-        """The forward node whose rule recorded a gradient's node; None for what is no gradient's."""
+        """The forward node whose rule recorded a node of the gradient; None for other nodes."""
         found = None
         while id(node.location) in self._walked:
             found = node = self._walked[id(node.location)][1]
@@ -244,7 +244,7 @@ class Observed(WatchedCalls):
         return {node for part in parts for node in part if node is not None}
 
     def take_over(self, inputs: Mapping[Node, Node]) -> None:
-        """What was seen of nodes from outside holds for the inputs of a graph that stand for them."""
+        """Transfer what is known of outside nodes to the graph inputs that replace them."""
         for outside, own in inputs.items():
             if outside in self.cotangents:
                 self.cotangents[own] = self.cotangents.pop(outside)
@@ -256,7 +256,7 @@ class Observed(WatchedCalls):
         return call is not None and call.is_step
 
     def terms_of(self, node: Node) -> list[Node]:
-        """The terms that an accumulation adds, in the order in which they came; of another node, the node itself."""
+        """The terms that an accumulation adds, in the order of the backward pass; of another node, the node itself."""
         at = self.sums.get(node)
         if at is None:
             return [node]
@@ -265,18 +265,18 @@ class Observed(WatchedCalls):
 
 
 class _Marks(dict[int, WatchedCall]):
-    """Which call a frame is, by who looks on."""
+    """The call that a frame stands for, by watcher."""
 
     def __call__(self, *event: Any) -> None:
-        """Nothing: it stands where a debugger has its function, and one may come."""
+        """Do nothing. Debuggers store their trace function in the same place, so this may be called as one."""
 
 
 _held: tuple[FrameType, _Marks] | None = None  # under a debugger: the last frame that could not be marked
 
 
 def _marks_of(frame: FrameType) -> _Marks:
-    """The marks of a frame, which live as long as it. (To hold on to the frame would keep the values of its variables
-    alive, and what is computed depends on which are.)
+    """The marks of a frame, which live as long as the frame. Keeping the frame instead would keep its variables alive,
+    and which tensors are alive decides what is computed.
     """
     global _held
     marks = frame.f_trace
@@ -291,7 +291,7 @@ def _marks_of(frame: FrameType) -> _Marks:
 
 
 def _name_within(outer: Module, module: Module) -> Path:
-    """How a module is reached from the one that calls it; by its class where it is no part of it."""
+    """The path from the calling module to a module; the class name if it is not a submodule."""
     for path, each in outer.named_modules():
         if each is module and path:
             return tuple(path.split("."))

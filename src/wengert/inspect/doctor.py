@@ -1,7 +1,7 @@
-"""`wengert doctor`: whether what is installed works, a line each, with what to do where something does not.
+"""`wengert doctor`: checks that the installation works, one line for each part, with advice for what fails.
 
-What is there is found by `installation`. Here it is tried: a small program is compiled, loaded and run on several
-threads, a file is written to the cache, and the GPUs are asked for their names.
+`installation` finds what is installed. This module tries it: it compiles a small program, loads it and runs it on
+several threads, writes a file to the cache, and asks the GPUs for their names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A function of a few numbers as JavaScript, so that a page can compute itself anew while a slider moves.
+"""A function of a few numbers as JavaScript, so that a page can recompute its numbers while a slider moves.
 
 In: a recorded computation whose nodes have one element each. Out: an expression for every node and every local
-derivative, read off what an op is in C; None where some op has no such form. Numbers are JavaScript's, that is float64,
-rounded to float32 where the node is of that dtype.
+derivative, derived from each op's C template; None if an op has no such form. JavaScript computes in float64, and
+results are rounded to float32 where a node has that dtype.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Operand = Callable[[Node], str | None]
 
 
 def formulas(recorded: RecordedCall, numbers: Mapping[Node, int], adjoints: Adjoints) -> dict[str, Any] | None:
-    """What a page needs to compute a function of a few numbers anew; None of any other computation."""
+    """What a page needs to recompute a function of a few numbers; None for any other computation."""
     nodes = [*recorded.forward, *recorded.backward]
     inputs = [node for node in recorded.inputs if node in numbers and node.dtype.kind == "f"]
     if not 0 < len(inputs) <= _MOST_INPUTS or len(nodes) > _MOST_NODES or not all(map(_is_number, nodes)):

@@ -1,7 +1,7 @@
-"""Nodes in groups, for the page: a group is one call of a module or of a public function, forward or backward.
+"""Groups of nodes for the page: a group is one call of a module or of a public function, forward or backward.
 
-In: a recorded computation, whose calls were watched. Out: the groups as data, and the group of each node. The gradient
-has groups of its own, those of the forward nodes that its nodes come from.
+In: a recorded computation whose calls were watched. Out: the groups as data, and the group of each node. The gradient's
+nodes are grouped by the calls of the forward nodes that they differentiate.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Groups:
 
 
 def _parameter_gradients(recorded: RecordedCall) -> set[Node]:
-    """The adjoints of parameters: what a layer gives back to the one before is that of its input."""
+    """The adjoints of parameters. (What a layer passes back to the one before it is the adjoint of its input.)"""
     found = [recorded.observed.cotangents.get(node) for node, role in recorded.given.items() if role == PARAMETER]
     return {node for node in found if isinstance(node, Node)}
 
@@ -177,9 +177,9 @@ def _place_given(recorded: RecordedCall, calls: dict[Node, WatchedCall | None], 
 
 
 def _simplified(group: CallGroup, given: Mapping[Node, str]) -> list[CallGroup]:
-    """A group without the levels that show nothing: calls of one node, and a layer's only function.
+    """A group without levels that add nothing: calls that recorded one node, and the only function of a layer.
 
-    Empty if the group itself is one; its nodes are then those of the group around.
+    Empty if the group itself is such a call; its nodes then belong to the group around it.
     """
     groups, group.groups = group.groups, []
     for each in groups:

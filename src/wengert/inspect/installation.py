@@ -1,7 +1,7 @@
-"""What is installed, which devices and which compiler there are, what is missing and how to get it.
+"""What is installed: devices, the compiler, optional packages; what is missing and how to install it.
 
-A `Diagnosis` is about one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also
-tries what can be tried, and gives a verdict.
+Each part has a `Diagnosis`. `wengert info` prints them; `wengert doctor` (in `doctor`) also tries what it can, and
+gives a verdict.
 """
 
 from __future__ import annotations

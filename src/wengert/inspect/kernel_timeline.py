@@ -1,7 +1,7 @@
 """The page of a profile over time: a lane for each device, kernels in the colours of their modules, memory below.
 
-In: a profile. Out: one HTML file that needs no other, which the script of the ranks' timeline zooms and moves
-(`timeline.js`). A bar tells what ran in its title, and its module in `data-module`.
+In: a profile. Out: one self-contained HTML file. It uses the script of the ranks' timeline (`timeline.js`) to zoom and
+pan: a bar's title describes what ran, and `data-module` is its module.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _rows(events: Sequence[TraceEvent]) -> Iterator[tuple[str, list[TraceEvent]]
 
 
 def _merged(events: Iterable[TraceEvent], fine: float) -> Iterator[tuple[TraceEvent, int]]:
-    """Events in order, with how many each stands for: very short ones of one module, close together, are one bar."""
+    """The events of a lane, each with how many it stands for: short ones of one module, close together, are merged."""
     held: TraceEvent | None = None
     count = 0
     for event in events:
@@ -99,7 +99,7 @@ def _side(event: TraceEvent) -> str:
 
 
 def _outline(samples: Sequence[MemorySample], most: int, end: float, told: str) -> str:
-    """The memory over time as an area; of very many samples the largest of each short while."""
+    """The memory over time as an area; of many samples, the largest in each short interval."""
     heights: dict[int, int] = {}
     last = 0
     for sample in samples:

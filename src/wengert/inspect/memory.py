@@ -1,4 +1,4 @@
-"""The memory that values take while a profile looks on: the most at once, and who held it."""
+"""The memory that values take during a profile: the peak, and what held it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Holder = tuple[int, str, str]  # bytes, what, the line
 
 
 class MemoryWatch:
-    """Live arrays by identity, and a list of them from when they were most."""
+    """The live arrays by identity, and a list of those that were alive at the peak."""
 
     def __init__(self) -> None:
         self.peak = 0
@@ -29,7 +29,7 @@ class MemoryWatch:
         self._programs: WeakKeyDictionary[Any, list[Holder]] = WeakKeyDictionary()
 
     def made(self, result: Any, node: Node) -> None:
-        """An op gave an array, or several."""
+        """Called when an op returned one or several arrays."""
         for array in result if isinstance(result, tuple) else (result,):
             if not isinstance(array, np.ndarray) or array.base is not None or id(array) in self._live:
                 continue
@@ -43,7 +43,7 @@ class MemoryWatch:
         self.now -= self._live.pop(number)[1][0]
 
     def ran(self, program: Any) -> None:
-        """A compiled program runs: its outputs, and what is alive in its arena when that is fullest."""
+        """Called when a compiled program runs: count its outputs, and what its arena holds when it is fullest."""
         if program not in self._programs:
             peak = fullest(program)
             made = [(size_of(n), f"{n.op.name} {describe_type(n)}", describe(n.location)) for n in program.made]
@@ -51,7 +51,7 @@ class MemoryWatch:
         self._look(self._programs[program])
 
     def look_at_gpus(self) -> None:
-        """See what the GPUs in use hold."""
+        """Record what the GPUs in use hold."""
         found = [cuda.memory(name) for name in devices.in_use()]
         self.gpus = [(held, held.by_line) for held in found]
 

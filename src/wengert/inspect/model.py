@@ -150,7 +150,7 @@ class _Model:
         return described
 
     def _origin(self, node: Node) -> dict[str, Any]:
-        """Of what was given: what it is, and its name in the program."""
+        """The role of an input or parameter, and its name in the program."""
         role = self.recorded.given[node]
         label = self.recorded.names.get(node)
         if label is None:
@@ -172,7 +172,7 @@ class _Model:
         return found | ({"seconds": seconds} if seconds else {})
 
     def _derivatives(self, node: Node) -> dict[str, Any]:
-        """Of a forward node: its local derivatives, and its adjoint."""
+        """The local derivatives and the adjoint of a forward node."""
         described: dict[str, Any] = {"cotangents": self._numbered(_cotangents(self.recorded, node))}
         derivatives = self.adjoints.derivatives_data(node)
         if derivatives:
@@ -181,7 +181,7 @@ class _Model:
         return described | ({"adjoint": adjoint} if adjoint is not None else {})
 
     def _gradient(self, node: Node) -> dict[str, Any]:
-        """Of a gradient's node: what it is in the chain rule."""
+        """The part that a node of the gradient plays in the chain rule."""
         observed = self.recorded.observed
         found: dict[str, Any] = {"adjoint_of": self._numbered(self.adjoint_of.get(node, []))}
         if node in self.recorded.given:
@@ -198,13 +198,13 @@ class _Model:
 
 
 def _cotangents(recorded: RecordedCall, node: Node) -> list[Node | None]:
-    """The cotangents of a node: one, or for several results one each."""
+    """The cotangents of a node, one for each result."""
     found = recorded.observed.cotangents.get(node)
     return found if isinstance(found, list) else [found]
 
 
 def node_names(recorded: RecordedCall) -> dict[Node, str]:
-    """The names of all nodes: v1, v2, ... of values, v̄1, v̄2, ... of adjoints, g1, g2, ... of what leads to these."""
+    """The names of all nodes: v1, v2, ... for values, v̄1, v̄2, ... for adjoints, g1, g2, ... for steps between."""
     own = {node: name for node, name in recorded.names.items() if recorded.given.get(node) != ARGUMENT}
     constants = [node for node, role in recorded.given.items() if role == CONSTANT and node not in own]
     own |= {node: f"c{i + 1}" for i, node in enumerate(constants)}

@@ -1,7 +1,7 @@
-"""`page`: a computation, its gradient and what the compiler made of them as one HTML file that needs no other.
+"""`page`: a computation, its gradient and what the compiler made of both, as one self-contained HTML file.
 
-In: a Tensor, or a function with example inputs. Out: a file with the data (`model`, `passes`) and the script that draws
-it, beside the two libraries it draws with, d3 and dagre, in their own words (vendor/, with their licences).
+In: a Tensor, or a function with example inputs. Out: a file with the data (`model`, `passes`), the scripts that draw
+it, and the two libraries that they use, d3 and dagre (unmodified, in vendor/, with their licences).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LIBRARIES = ("d3", "dagre")
 def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = None, **kwargs: Any) -> Path:
     """Write a page that shows a computation and its gradient, node by node; open it in a browser.
 
-    `subject` is a Tensor, or a function, and then `args` and `kwargs` are example inputs for it. Of a compiled function
-    the page shows its passes, kernels and memory too, with the kernels' times if they are in a `profile`. A Tensor's
-    gradients have no values before `backward()`. Nothing is changed by looking: parameters keep their values.
+    `subject` is a Tensor, or a function with example inputs `args` and `kwargs`. For a compiled function the page also
+    shows its passes, kernels and memory. With a `profile`, layers and kernels show their times. The gradients of a
+    Tensor have no values before `backward()`. Nothing is modified: parameters keep their values.
 
-    Of a function that is compiled for a mesh the page shows the graph of a rank and its collectives: of this one, or of
-    the first where the mesh has other ranks than there are. Where tensors are sharded, all ranks call it together.
+    For a function compiled for a mesh, the page shows one rank's graph and its collectives: this rank's, or the first
+    one's if the mesh does not match the running ranks. If tensors are sharded, all ranks must call this together.
 
     >>> import wengert as wg, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "page.html")
@@ -50,7 +50,7 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
 def data_of(
     subject: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, profile: Profile | None = None
 ) -> dict[str, Any]:
-    """All that a page is drawn from; see `model`."""
+    """The data that a page is drawn from; see `model`."""
     recorded = record(subject, args, dict(kwargs or {}))
     times = Times(profile) if profile is not None else None
     made = recorded.specialization
@@ -74,7 +74,7 @@ def data_of(
 
 
 def document(data: dict[str, Any]) -> str:
-    """The page for some data."""
+    """The HTML of a page."""
     title = html.escape(data["title"])
     scripts = {name: _library(name) for name in _LIBRARIES}
     scripts |= {"model": f"const model = {_as_script(data)};"} | {name: _read(f"{name}.js") for name in _SCRIPTS}
@@ -87,7 +87,7 @@ def document(data: dict[str, Any]) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """Data as JSON inside a script: nothing in it ends the script."""
+    """Data as JSON for a script element, escaped so that nothing in it closes the element."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
 
 

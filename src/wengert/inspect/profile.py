@@ -1,10 +1,10 @@
 """`wg.profile`: where the time and the memory of a piece of a program go, by op, kernel, module, function and line.
 
-In: whatever runs inside the `with` block. Ops of the interpreting tier are timed one by one; a compiled program's
-kernels are called one by one, each as a C function of its own (`runtime.profile`), or launched one by one on a GPU with
-events between them, by the device's clock. What is neither, nor building of programs, is Python: recording, loading
-data, the script's own work. Out: tables (`table`), a file for Chrome's trace viewer (`trace`), and times for the page
-(`wg.inspect.page(..., profile=...)`).
+In: whatever runs inside the `with` block. Interpreted ops are timed one by one. A compiled program's kernels are called
+one by one, each as its own C function (`runtime.debug.profile`); on a GPU they are launched one by one with events
+between them, timed by the device's clock. All other time, except for building programs, counts as Python: recording,
+loading data, the script's own work. Out: tables (`table`), a trace for Chrome's trace viewer (`trace`), a page of the
+kernels over time (`timeline`), and times for `wg.inspect.page(..., profile=...)`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Profile:
 
     def __enter__(self) -> Profile:
         if watch.observer is not None:
-            raise ArgumentError("profile: another profile is going on; end it first")
+            raise ArgumentError("profile: another profile is active; leave its `with` block first")
         flush()
         self._start = perf_counter()
         self._times_on_gpu.begin()
@@ -95,13 +95,13 @@ class Profile:
     # --- reports while it runs -----------------------------------------------------------------------------
 
     def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
-        """An op was computed by its reference."""
+        """Called when an op was computed by its reference."""
         self._add(self._of_node(node, HOST), start, stop)
         self.memory.made(result, node)
         self._sample(stop, HOST, self.memory.now)
 
     def _of_node(self, node: Node, device: str) -> StepFacts:
-        """What is known of an op that runs alone."""
+        """The facts of an op that runs alone."""
         kernel = f"{node.op.name} {describe_type(node)}"
         call = self._recorded_calls.call_of(node)
         key = Key(node.op.name, kernel, *_place(call), node.location, device)
@@ -109,7 +109,7 @@ class Profile:
         return StepFacts(key, counts, flow_of([node]))
 
     def calls_of(self, program: CpuProgram) -> Sequence[Callable[..., None]]:
-        """Calls of a program's steps, one by one, each timed."""
+        """A timed call for each step of a program."""
         if type(program) is not CpuProgram:  # one that checks itself has calls of its own
             return program.calls
         if program not in self._calls:
@@ -121,7 +121,7 @@ class Profile:
         return self._calls[program]
 
     def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
-        """Steps of a program were given to a GPU."""
+        """Called when steps of a program were launched on a GPU."""
         if watch.node is not None:  # a program for it alone, and all that are like it
             described_steps = [self._of_node(watch.node, program.device)] * len(steps)
         else:
@@ -134,7 +134,7 @@ class Profile:
             )
 
     def _described_once(self, program: Any) -> list[StepFacts]:
-        """What is known of each step of a program on a GPU, looked up once."""
+        """The facts of each step of a program on a GPU, computed once."""
         if program not in self._steps:
             start = perf_counter()
             self._steps[program] = self._described(program, program.device)
@@ -142,7 +142,7 @@ class Profile:
         return self._steps[program]
 
     def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
-        """Bytes were copied to a GPU."""
+        """Called when bytes were copied to a GPU."""
         name, row = f"copy of {bytes_text(size)}", f"copies to {CUDA}:{driver.index}"
 
         def note(start: float, stop: float) -> None:
@@ -166,12 +166,12 @@ class Profile:
             self._sample(start, facts.key.device, own)
 
     def built(self, start: float, stop: float) -> None:
-        """A program was built."""
+        """Called when a program was built."""
         self.building += stop - start
         self._keep(TraceEvent("build", "build", start - self._start, stop - start, None))
 
     def _described(self, program: Any, device: str) -> list[StepFacts]:
-        """What is known of each step of a program."""
+        """The facts of each step of a program."""
         calls: dict[Node, WatchedCall | None] = {}
         for i, report in enumerate(pass_reports(program)):  # from the graph as recorded on: calls are handed on
             calls = self._recorded_calls.calls_in(report.graph.nodes, after_pass=i > 0)
@@ -191,7 +191,7 @@ class Profile:
         self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, facts, row))
 
     def _sample(self, now: float, device: str, live: int) -> None:
-        """Note how much memory values take."""
+        """Record how much memory values take."""
         if len(self.samples) < self.bound:
             self.samples.append(MemorySample(now - self._start, device, live))
 
@@ -209,7 +209,7 @@ class Profile:
         return sum(row.seconds for row in self._rows.values())
 
     def rows(self, by: str = "kernel") -> dict[str, ProfileRow]:
-        """What was counted, by `op`, `kernel`, `module`, `function` or `line`; the most seconds first."""
+        """The counts by `op`, `kernel`, `module`, `function` or `line`, slowest first."""
         names: dict[str, Callable[[Key], str]] = {
             "op": lambda key: key.op,
             "kernel": lambda key: key.kernel,
@@ -225,22 +225,22 @@ class Profile:
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
 
     def table(self, by: str | Sequence[str] = "kernel", top: int = 10) -> str:
-        """The rows that took longest, as text: times, rates, the share of what the machine can do, and memory.
+        """The slowest rows as text: times, rates, the share of the machine's peak rate, and memory.
 
-        `by` names a kind of rows, or several: there is a table for each.
+        `by` names one kind of rows, or a list of kinds for a table each.
         """
         kinds = [by] if isinstance(by, str) else by
         tables = "\n\n".join(table(self.rows(kind), kind, self.seconds, top) for kind in kinds)
         return "\n".join([self.head(), tables, ceilings(self.rows()), self.memory.text()])
 
     def head(self) -> str:
-        """The whole time, and how it is divided."""
+        """The total time, and how it is divided."""
         rest = max(self.seconds - self.computing - self.building, 0.0)
         parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
         return f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
 
     def _repr_html_(self) -> str:
-        """In a notebook: the rows by kernel, and the other tables to be folded out."""
+        """For a notebook: the table by kernel, and the other tables folded."""
         tables = [
             folded_html(f"by {kind}", as_html(self.rows(kind), kind, self.seconds, 10), kind == "kernel")
             for kind in ("kernel", "module", "function", "line")
@@ -255,14 +255,14 @@ class Profile:
         return f"<profile of {self.seconds:.4g} s, {sum(row.count for row in self._rows.values())} kernels>"
 
     def trace(self, path: str | Path) -> Path:
-        """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; of very many the first.
+        """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; at most the first 100,000.
 
-        Arrows lead from a kernel of the forward pass to those that differentiate it; memory is a counter.
+        Arrows lead from a kernel of the forward pass to those that differentiate it. Memory is a counter.
         """
         return write_trace(path, self.events, self.samples, self.left_out)
 
     def timeline(self, path: str | Path) -> Path:
-        """Write a page with a lane for each device, on which kernels have the colours of their modules.
+        """Write a page of the kernels over time: a lane for each device, a colour for each module, and the memory.
 
         >>> import wengert as wg, tempfile, os
         >>> with wg.profile() as profile:
@@ -275,16 +275,16 @@ class Profile:
         return target
 
     def rows_by_key(self) -> Sequence[tuple[Key, ProfileRow]]:
-        """All that was counted, apart."""
+        """Every key with its counts."""
         return list(self._rows.items())
 
     def times_of(self, program: Any) -> dict[int, float]:
-        """The least seconds of each step of a program, by number, where it ran inside; equal programs count as one."""
+        """The shortest time of each step of a program, by number; identical programs count as one."""
         return {number: min(times) for number, times in self._times.get(program.source, {}).items()}
 
 
 def _place(call: WatchedCall | None) -> tuple[tuple[str, ...], str, bool]:
-    """The module and the public function of a call, and whether it is an optimizer's step."""
+    """A call's module and public function, and whether it is an optimizer's step."""
     return ((), "", False) if call is None else (call.path, call.function, call.is_step)
 
 
@@ -294,7 +294,7 @@ def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
 
 
 def profile() -> Profile:
-    """Look at where time and memory go inside a `with` block; print the profile for a table.
+    """Measure where time and memory go inside a `with` block; print the profile to see a table.
 
     >>> import wengert as wg
     >>> with wg.profile() as profile:

@@ -1,7 +1,7 @@
-"""Which public function recorded a node: the outermost one called by the user's code, or by a layer's forward.
+"""Finds the public function that recorded a node: the outermost one called by the user's code or by a layer's forward.
 
-In: the stack while a node is made. Out: the frame of the call and the function's public name. Functions that are made
-by decorators share their code, so a function is known by its code and by what its free variables are.
+In: the stack while a node is created. Out: the frame of the call and the function's public name. Functions that a
+decorator creates share one code object, so a function is identified by its code and the values of its free variables.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class PublicFunctions:
         self._collect()
 
     def frames(self, frame: FrameType | None) -> list[FrameType]:
-        """The frames that may be calls of public functions, outermost first: those that the user's code or a layer's
-        forward called, and what these called. None in a pass.
+        """The frames that may be calls of public functions, outermost first, up to the user's code or a layer's
+        forward. Empty while a compiler pass runs.
         """
         found = []
         while frame is not None:
@@ -62,13 +62,13 @@ class PublicFunctions:
         return found[::-1]
 
     def name_of(self, frame: FrameType) -> str | None:
-        """The public name of the function that a frame is a call of; None if it has none."""
+        """The public name of a frame's function; None if it has none."""
         if frame.f_code is STEP:
             return f"{type(frame.f_locals['self']).__name__} step"
         return self._names[frame.f_code].get(_free_variables(frame))
 
     def refresh(self) -> None:
-        """See whether further modules of functions have been imported."""
+        """Collect the functions again if modules have been imported since."""
         if len(sys.modules) != self._modules:
             self._collect()
 

@@ -1,8 +1,8 @@
 """The program of one rank of a function that is compiled for a mesh, and its collectives as plain data for the page.
 
-In: a compiled function with a mesh, and a recording of it. Out: the rank's graph as `distribute` makes it, and its
-program. No other rank is needed: the graph of a rank follows from the recording and from where values lie. So a page
-shows the program of a mesh of any size, in any process.
+In: a compiled function with a mesh, and a recording of it. Out: the rank's graph, made by `distribute`, and its
+program. No other rank is needed: a rank's graph follows from the recording and the placement of values. So a page can
+show the program of a mesh of any size, in any process.
 """
 
 from __future__ import annotations

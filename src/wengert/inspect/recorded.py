@@ -1,8 +1,8 @@
-"""What a page shows: a computation as it was recorded, the gradients' nodes that came from it, and all their values.
+"""Records what a page shows: a computation, its gradient's nodes, and the values of both.
 
-In: a Tensor, a function with example inputs, or a compiled function with some. Out: a Recorded. Values are computed
-here by the ops' references, apart from the user's tensors: nothing of theirs is changed, and a training step that is
-looked at does not step.
+In: a Tensor, or a function (compiled or not) with example inputs. Out: a RecordedCall. Values are computed here by the
+ops' references, separately from the user's tensors: none of these changes, and showing a training step does not update
+the parameters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ARGUMENT, LEAF, PARAMETER, BUFFER, CONSTANT = "argument", "leaf", "parameter", "
 
 @dataclass
 class RecordedCall:
-    """A computation: its forward nodes and its gradients' nodes in order, with the values that are known."""
+    """A computation: its forward nodes and its gradient's nodes in order, with the values that are known."""
 
     title: str
     forward: list[Node]
@@ -64,7 +64,7 @@ class RecordedCall:
         self.given = {node: CONSTANT for node in first if is_given(node)}
 
     def name_inputs(self, inputs: Iterable[tuple[Node, str]]) -> None:
-        """Note the arguments; they come first."""
+        """Name the arguments, and put them first."""
         named: dict[Node, str] = {}
         for node, name in inputs:
             if node in self.given:  # one tensor may be several arguments
@@ -77,7 +77,7 @@ class RecordedCall:
         self.backward = [node for node in self.backward if node not in own]
 
     def name_slots(self, slots: Iterable[tuple[Node, str]]) -> None:
-        """Note the parameters and buffers. A parameter's input and the variable on it have one name."""
+        """Name the parameters and buffers. A parameter's input and the variable on it share a name."""
         named = dict(slots)
         for node in self.given:
             slot = node.sources[0] if node.op is VARIABLE and node.sources and node not in named else node
@@ -86,7 +86,7 @@ class RecordedCall:
                 self.given[node] = PARAMETER if node.tracked else BUFFER
 
     def take_leaves(self) -> None:
-        """Note what a Tensor was computed from and has no name: it is differentiated with respect to it."""
+        """Take the leaves without a name as inputs: a Tensor is differentiated with respect to them."""
         own = {node: None for node in self.forward if node.tracked and self.given.get(node) == CONSTANT}
         self.given |= dict.fromkeys(own, LEAF)
         self.inputs = list(own)
@@ -94,7 +94,7 @@ class RecordedCall:
 
     @property
     def differentiated(self) -> bool:
-        """Whether the gradients have been computed, and not only how they would be."""
+        """Whether the gradients have values, and not only a graph."""
         return all(node in self.values for node in self.backward)
 
     def assigned_nodes(self) -> dict[Node, str]:
@@ -115,11 +115,11 @@ def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorde
     """The computation of a Tensor, or of a function on these arguments."""
     if isinstance(subject, Tensor):
         if args or kwargs:
-            raise ArgumentError("inspect.page: a Tensor was given, and arguments with it; those go with a function")
+            raise ArgumentError("inspect.page: a Tensor takes no arguments; they are inputs of a function")
         return _of_tensor(subject)
     if not callable(subject):
         raise ArgumentError(
-            f"inspect.page takes a Tensor, or a function and example inputs for it; not a {type(subject).__name__}"
+            f"inspect.page takes a Tensor, or a function and example inputs, not a {type(subject).__name__}"
         )
     flush()  # what was made before is given, and not part of the function
     if isinstance(subject, Compiled):
@@ -133,8 +133,8 @@ def record(subject: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Recorde
 def _of_tensor(value: Tensor) -> RecordedCall:
     if value.node.sources is RELEASED:
         raise GradientError(
-            "inspect.page: the graph behind this value was let go by backward(). Look before it, call it with "
-            "retain_graph=True, or give the page the function and its inputs"
+            "inspect.page: the graph behind this value was freed by backward(). Make the page before it, call it with "
+            "retain_graph=True, or pass the function and its inputs"
         )
     observed = Observed()
     observed.remember(calls)
@@ -148,7 +148,7 @@ def _of_tensor(value: Tensor) -> RecordedCall:
 
 
 def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> RecordedCall:
-    """A function, run on variables of the arguments' values: so its gradient with respect to each can be looked at."""
+    """A function, run on variables with the arguments' values, so that it can be differentiated."""
     observed = Observed()
     leaves, structure = tree.flatten((tuple(args), dict(kwargs)))
     given = [_as_variable(leaf) for leaf in leaves]
@@ -157,7 +157,7 @@ def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
         result = function(*positional, **named)
     outputs = [leaf.node for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor)]
     if not outputs:
-        raise ArgumentError(f"inspect.page: the function returned {result!r}, in which there is no tensor")
+        raise ArgumentError(f"inspect.page: the function returned {result!r}, which contains no tensor")
     recorded = _differentiated(outputs, observed, _title(function))
     evaluate(recorded.backward, recorded.values)
     names = _argument_names(function, args, kwargs)
@@ -168,12 +168,12 @@ def _of_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
 
 @contextmanager
 def _no_backward() -> Iterator[None]:
-    """Inside, `backward()` raises: it would change gradients, and let go of the graph that is to be shown."""
+    """Make `backward()` raise inside the block: it would change gradients and free the graph that is to be shown."""
 
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise GradientError(
-            "inspect.page: the function calls backward(). Give the page the function that computes the loss, "
-            "or the whole step compiled: wg.inspect.page(wg.compile(step), ...)"
+            "inspect.page: the function calls backward(). Pass the function that computes the loss, or the whole "
+            "step compiled: wg.inspect.page(wg.compile(step), ...)"
         )
 
     kept, engine.backward = engine.backward, refuse
@@ -192,7 +192,7 @@ def _as_variable(leaf: Any) -> Any:
 
 
 def _differentiated(outputs: list[Node], observed: Observed, title: str) -> RecordedCall:
-    """The nodes behind some outputs, with the way back through them; the forward values computed."""
+    """The nodes behind some outputs and those of the gradient, with the forward values."""
     forward = _behind(outputs)
     values: dict[Node, Value] = {}
     evaluate(forward, values)
@@ -213,7 +213,7 @@ def _ones(node: Node) -> Node:
 
 
 def _behind(outputs: Sequence[Node]) -> list[Node]:
-    """The outputs and what they were made from, back to leaves and to values that are there with no history."""
+    """The outputs and all they were computed from, back to leaves and values without a history."""
     stop = {node for node in ancestors(outputs) if node.op is VARIABLE and not any(s.tracked for s in node.sources)}
     return ancestors(outputs, stop=stop)
 
@@ -251,7 +251,7 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
     """A compiled function, recorded once more on these arguments and computed by the references."""
     call = take_apart(None, tuple(args), kwargs)
     if call is None:
-        raise ArgumentError("inspect.page: an argument is tracked and computed; pass its detach()")
+        raise ArgumentError("inspect.page: an argument was computed from tensors that require grad; pass x.detach()")
     observed = Observed()
     with observed.watching():
         specialization = compiled._capture(call, None)
@@ -282,7 +282,7 @@ def _of_compiled(compiled: Compiled, args: Sequence[Any], kwargs: dict[str, Any]
 
 
 def _stand_ins(captured: Captured, graph: Graph, leaves: Sequence[Any]) -> dict[Node, Node]:
-    """By the node that a slot has, the input of the graph that stands for it."""
+    """The graph input that replaces each slot's node."""
     arguments = [leaves[i] for i in captured.arguments]
     pairs = [*zip(arguments, graph.inputs)]
     pairs += zip([slot() for slot in captured.slots], graph.inputs[_first_slot(captured) :])
@@ -290,7 +290,7 @@ def _stand_ins(captured: Captured, graph: Graph, leaves: Sequence[Any]) -> dict[
 
 
 def _sides(graph: Graph, observed: Observed) -> tuple[list[Node], list[Node]]:
-    """The nodes of the forward pass, and those of gradients and updates, each with what it is given."""
+    """The nodes of the forward pass, and those of gradients and updates, each list with its inputs."""
     after = observed.adjoint_nodes() & set(graph.nodes)
     for node in graph.nodes:
         is_gradient = observed.forward_of(node) is not None or not after.isdisjoint(node.sources)
@@ -306,12 +306,12 @@ def _sides(graph: Graph, observed: Observed) -> tuple[list[Node], list[Node]]:
 
 
 def _accumulated(captured: Captured, names: dict[int, str]) -> dict[int, str]:
-    """By output the tensor whose `grad` it becomes, in the place of what was there."""
+    """By output, the name of the tensor whose `grad` it replaces."""
     return {k: names.get(id(slot()), "a tensor") for slot, how, k in captured.set_grads if how != NONE}
 
 
 def _can_be_had(captured: Captured) -> bool:
-    """Whether the values of all slots can be looked at: of those that are sharded, all ranks hold a block."""
+    """Whether the values of all slots are available: a sharded one needs all ranks of its mesh."""
     held = [slot().node.buffer for slot in captured.all_slots()]  # type: ignore[union-attr]
     return all(array.placement.mesh.size == current.size for array in held if isinstance(array, ShardedArray))
 

@@ -1,4 +1,4 @@
-"""`show`: a page inside a notebook, as large as its cell."""
+"""`show`: a page inside a notebook's output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class InlinePage:
         return f"<page of {self.title}, {len(self.text) / 1e6:.1f} MB>"
 
     def save(self, path: str | Path) -> Path:
-        """Write the page as an HTML file; its path."""
+        """Write the page as an HTML file and return its path."""
         target = Path(path)
         target.write_text(self.text, encoding="utf-8")
         return target
@@ -45,7 +45,7 @@ def show(
 ) -> InlinePage:
     """Show a computation and its gradient in a notebook: what `page` writes, in the output of the cell.
 
-    `height` is in pixels; by default a small graph gets less than a large one.
+    `height` is in pixels. By default it depends on the size of the graph.
 
     >>> import wengert as wg
     >>> page = wg.inspect.show(lambda x, y: wg.log(x) + x * y - wg.sin(y), 2.0, 5.0)

@@ -1,4 +1,4 @@
-"""A value in a few numbers: range, mean, how many are not finite, a small histogram."""
+"""A value in a few numbers: range, mean, counts of NaN and infinity, a small histogram."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEW = 6  # elements that are shown one by one
 
 
 def summary(value: Any) -> dict[str, Any]:
-    """What a page shows of an array; of several results, a list of that."""
+    """What a page shows of an array; for several results, a list."""
     if isinstance(value, tuple):
         return {"parts": [summary(part) for part in value]}
     array = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Rows of times as text, beside what the machine can do: its memory's and its matrix products' measured rates."""
+"""Tables of times, with the measured peak rates of the machine's memory and matrix products."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class ProfileRow:
 
 
 class Ceiling(NamedTuple):
-    """What a device can do in a second."""
+    """The peak rates of a device, per second."""
 
     bytes: float
     flops: float
     half_flops: float
 
     def share(self, row: ProfileRow) -> float:
-        """How much of what limits it a row reached: of the memory's rate or of the arithmetic's, whichever is more."""
+        """The share of the peak rate that a row reached: of memory or of arithmetic, whichever is larger."""
         arithmetic = (row.flops - row.half) / self.flops + row.half / self.half_flops
         return max(row.moved / self.bytes, arithmetic) / max(row.seconds, 1e-9)
 
@@ -59,7 +59,7 @@ class Ceiling(NamedTuple):
 
 
 def ceiling(device: str = HOST) -> Ceiling:
-    """Measured here, once: the copy of a large array, and matrix products, with tf32 where that is set."""
+    """The peak rates, measured once: copying a large array, and matrix products (with tf32 if it is set)."""
     return _measured(device, config.tf32 and not is_host(device))
 
 

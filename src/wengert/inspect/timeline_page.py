@@ -1,7 +1,7 @@
 """The page of a timeline: two lanes a rank, computation and communication; exposed communication is red.
 
-Plain HTML: a lane is a box, a span a bar in it at its share of the time. The script (`timeline.js`) zooms, moves and
-tells of the bars; it is the same for every timeline.
+Plain HTML: a lane is a box, a span a bar in it at its share of the time. The script (`timeline.js`) zooms, pans and
+describes the bars; every timeline shares it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What each op and each call of a page took, from a profile.
+"""The time of each op and each call on a page, from a profile.
 
-A compiled program's kernels belong to the call of the value that they end with, as in the profile's tables. What ran
-op by op, or in programs that the dynamic tier made, is found by its module, its function and its kernel.
+A compiled program's kernel belongs to the call that recorded its last value, as in the profile's tables. Ops that ran
+one by one, or in programs of the dynamic tier, are matched by module, function and kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a profile keeps of each op, kernel, copy and building, and the trace file that is made of these events.
+"""The events of a profile (ops, kernels, copies, builds), and the trace file that is written from them.
 
-Out: Chrome's trace format (chrome://tracing, Perfetto): a row for each device, an arrow from each kernel of the forward
-pass to those that differentiate it, and how much memory values take, as a counter.
+Out: Chrome's trace format (chrome://tracing, Perfetto): a row for each device, arrows from each kernel of the forward
+pass to those that differentiate it, and the memory that values take, as a counter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOST_ROW = "host"
 
 
 class Key(NamedTuple):
-    """What times are added up by."""
+    """What times are summed by."""
 
     op: str
     kernel: str
@@ -48,7 +48,7 @@ class Counts(NamedTuple):
 
 
 class StepFacts(NamedTuple):
-    """What is known of a step of a program, or of an op that runs alone."""
+    """The facts of a step of a program, or of an op that runs alone."""
 
     key: Key
     counts: Counts
@@ -57,7 +57,7 @@ class StepFacts(NamedTuple):
 
 
 class TraceEvent(NamedTuple):
-    """One op, kernel, copy or building, for the trace."""
+    """An op, kernel, copy or build."""
 
     name: str
     kind: str
@@ -68,7 +68,7 @@ class TraceEvent(NamedTuple):
 
 
 class MemorySample(NamedTuple):
-    """How much values took at a moment, on a device."""
+    """The memory that values took at a moment, on a device."""
 
     start: float
     device: str
@@ -109,7 +109,7 @@ def row_names(events: Sequence[TraceEvent]) -> list[str]:
 
 
 def pairs(events: Sequence[TraceEvent]) -> Iterator[tuple[int, int]]:
-    """Each event that differentiates another, with the last such one before it, by their places in time's order."""
+    """The indices of each event that differentiates another, after that of the latest such event before it."""
     last: dict[int, int] = {}
     for place, event in enumerate(events):
         if event.facts is None:
