@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+import wengert as wg
+
 
 @pytest.fixture
 def compiler(at):
@@ -94,3 +96,26 @@ def test_new_nodes_of_a_pass_have_a_green_frame(compiler):
     compiler.settle()
     added = compiler.value(f"model.compiler.passes[{number}].added.length")
     assert compiler.count_of("#compiled .box.added") == added
+
+
+def test_a_large_program_comes_in_stretches_of_steps(browser, tmp_path):
+    @wg.compile
+    def long(x):
+        for _ in range(70):
+            x = wg.tanh(x @ x)
+        return x
+
+    browser.resize(1400, 1000)
+    browser.open(wg.inspect.page(long, tmp_path / "long.html", wg.ones((4, 4))))
+    browser.click('[data-view="compiler"]')
+    browser.settle()
+    labels = browser.value("compiler.pane.items.map((item) => item.text[0])")
+    steps = browser.value("model.compiler.kernels.length")
+    assert steps >= 70 and labels[0] == "steps 0 \u2026 19" and labels[-1].endswith(f"\u2026 {steps - 1}")
+    assert all(label.startswith("steps") for label in labels)
+    browser.click(f'#compiled [data-key="{browser.value("compiler.pane.items[1].key")}"]')
+    assert browser.count_of("#details [data-kernel]") == 20
+    browser.click('#details [data-kernel="25"]')
+    browser.settle()
+    assert "step\t25 of" in browser.text("#details") and browser.count_of('#compiled [data-key="k:25"].picked') == 1
+    assert browser.errors == []

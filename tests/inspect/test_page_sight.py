@@ -134,6 +134,23 @@ def test_layout_is_in_a_worker_and_nothing_waits_long_for_it(at):
     assert browser.count_of("#forward .box") == browser.value("model.forward.length")
 
 
+def test_a_long_program_without_modules_comes_in_parts(browser, tmp_path):
+    def long(x):
+        for _ in range(120):
+            x = wg.sin(x) * x
+        return x
+
+    browser.resize(*DESKTOP)
+    browser.open(wg.inspect.page(long, tmp_path / "long.html", wg.ones(4)))
+    browser.settle()
+    labels = browser.value("forward.items.map((item) => item.text[0])")
+    assert labels[:2] == ["v1 \u2026 v40", "v41 \u2026 v80"] and len(labels) == 7
+    browser.press("e")
+    browser.settle()
+    assert browser.count_of("#forward .box") == browser.value("model.forward.length") == 241
+    assert browser.errors == []
+
+
 def test_without_workers_the_page_lays_out_itself(browser, tmp_path):
     page = wg.inspect.page(lambda x: wg.sin(x) * x, tmp_path / "page.html", 2.0)
     page.write_text(page.read_text().replace("<head>", "<head><script>delete window.Worker</script>", 1))

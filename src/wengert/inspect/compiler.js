@@ -7,6 +7,8 @@ const KEYS_OF_PASSES = [
   ["e c f", "expand all, collapse, fit"], ["s p a", "save as SVG, as PNG, all passes as a ZIP"], ["d", "toggle dark mode"],
 ];
 
+const MANY_KERNELS = 60;
+
 function compilerView(compiler) {
   const all = new Map(compiler.nodes.map((node) => [node.id, node]));
   const kernelOf = new Map();
@@ -22,13 +24,38 @@ function compilerView(compiler) {
   const givenName = (node) => node.name ?? node.label ?? node.op;
   const isGiven = (node) => node.given ?? !node.sources.length;
 
+  // The kernels of a large program come in stretches of steps; inputs and views with the first step that reads them.
+  const readers = new Map(), count = compiler.kernels.length, length = Math.max(20, Math.ceil(count / 16));
+  for (const id of [...compiler.passes.at(-1).nodes].reverse()) {
+    const step = kernelOf.get(id) ?? readers.get(id);
+    if (step !== undefined) for (const source of all.get(id).sources) readers.set(source, Math.min(step, readers.get(source) ?? step));
+  }
+
+  function stretch(i) {
+    if (count <= MANY_KERNELS || i === undefined) return [];
+    const first = Math.floor(i / length) * length, last = Math.min(first + length, count) - 1;
+    const seconds = d3.sum(compiler.kernels.slice(first, last + 1), (kernel) => kernel.seconds) || undefined;
+    return [{ key: `s:${first}`, label: `steps ${first} … ${last}`, kind: "steps", leaf: true, first, last, seconds,
+      modules: modulesFrom(first, last) }];
+  }
+
+  // `GPT.transformer.h.3 … h.5`: where the values of a stretch come from.
+  function modulesFrom(first, last) {
+    const names = compiler.kernels.slice(first, last + 1).map((kernel) => kernel.module).filter(Boolean);
+    if (!names.length) return "outside of modules";
+    const paths = [names[0], names.at(-1)].map((name) => name.split("."));
+    const shared = paths[0].findIndex((part, k) => part !== paths[1][k]);
+    return shared < 0 ? names[0] : `${names[0]} … ${paths[1].slice(shared).join(".")}`;
+  }
+
   const pane = new Pane(document.getElementById("compiled"), {
     pathOf: (node) => {
       if (!isFused()) return modulesAround(node);
       const i = kernelOf.get(node.id);
-      if (i === undefined) return [];
+      if (i === undefined) return stretch(readers.get(node.id));
       const { name, seconds } = compiler.kernels[i];
-      return [{ key: `k:${i}`, label: stepName(i), kind: "kernel", leaf: true, kernel: i, function: name, name, seconds }];
+      const own = { key: `k:${i}`, label: stepName(i), kind: "kernel", leaf: true, kernel: i, function: name, name, seconds };
+      return [...stretch(i), own];
     },
     lines: textOf,
     title: (group) => (group.about.name ? `${group.label}: ${group.about.name}` : group.label),
@@ -37,7 +64,11 @@ function compilerView(compiler) {
       return [kind, item.group && "group", item.members.some((node) => fresh.has(node.id)) && "added"].filter(Boolean).join(" ");
     },
     label: (item) => textOf(item).join(", "),
-    onPick: (item) => { pane.mark({ picked: new Set([item.key]) }); choose(numberOf(item), item.node); },
+    onPick: (item) => {
+      pane.mark({ picked: new Set([item.key]) });
+      if (item.group?.about.kind === "steps") tellSteps(item.group);
+      else choose(numberOf(item), item.node);
+    },
   });
 
   const nodeName = (node) => (isGiven(node) ? givenName(node) : node.op);
@@ -47,8 +78,10 @@ function compilerView(compiler) {
   }
 
   function groupText({ label, about, nodes }) {
+    const time = about.seconds === undefined ? [] : [timeText(about.seconds)];
+    if (about.kind === "steps") return [label, about.modules, ...time];
     if (about.kind !== "kernel") return [label, `${nodes.length} nodes`];
-    return [label, about.name, ...(about.seconds === undefined ? [] : [timeText(about.seconds)])];
+    return [label, about.name, ...time];
   }
 
   // --- the panel ---
@@ -63,6 +96,21 @@ function compilerView(compiler) {
       each pass, to the kernels. Nodes that a pass added have a green frame.
       ${isFused() ? last : "At the end, the boxes are kernels."}
       Below is the memory in use at each step of the program.</p>${keysHtml(KEYS_OF_PASSES)}`;
+  }
+
+  function tellSteps({ label, about: { first, last, modules, seconds } }) {
+    const rows = [["from", escaped(modules)], seconds !== undefined && ["time", timeText(seconds)]];
+    const kernels = d3.range(first, last + 1).map((i) => `<li>${link("kernel", i, stepName(i))} ${escaped(compiler.kernels[i].name)}</li>`);
+    details.innerHTML = `<h2>${escaped(label)}</h2>${table(rows)}<ul class="inside">${kernels.join("")}</ul>`;
+  }
+
+  // Show a kernel where it is, in a stretch of steps that may be closed.
+  async function pickKernel(i) {
+    const key = `k:${i}`, around = pane.tree.groups.get(key)?.parent;
+    if (around?.parent && !pane.tree.open.has(around.key)) await pane.expand(around.key);
+    pane.mark({ picked: new Set([key]) });
+    pane.bringIntoView(key);
+    choose(i);
   }
 
   function choose(i, node) {
@@ -140,12 +188,11 @@ function compilerView(compiler) {
       .on("mouseenter", (event, moment) => tell(moments.indexOf(moment))).on("mouseleave", () => tell(chosen))
       .on("click", (event, moment) => {
         const i = moments.indexOf(moment);
-        if (isFused()) { pane.mark({ picked: new Set([`k:${i}`]) }); pane.bringIntoView(`k:${i}`); }
-        choose(i);
+        if (isFused()) ready = pickKernel(i); else choose(i);
       });
     tell(chosen);
   }
 
   slider.addEventListener("input", () => go(+slider.value));
-  return { pane, begin, show, go, memory, count: compiler.passes.length, get number() { return +slider.value; } };
+  return { pane, begin, show, go, memory, pickKernel, count: compiler.passes.length, get number() { return +slider.value; } };
 }

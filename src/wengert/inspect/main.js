@@ -88,9 +88,10 @@ async function pickGroup(key) {
 const announce = (text) => { byName("announced").textContent = text; };
 
 details.addEventListener("click", (event) => {
-  const { go: id, toggle: key, group } = event.target.dataset ?? {};
+  const { go: id, toggle: key, group, kernel } = event.target.dataset ?? {};
   if (id !== undefined) pick(+id);
   else if (group !== undefined) ready = pickGroup(group);
+  else if (kernel !== undefined) ready = compiler.pickKernel(+kernel);
   else if (key !== undefined) ready = shownPanes().find((pane) => pane.tree.groups.has(key))?.toggle(key);
 });
 
