@@ -132,6 +132,15 @@ def test_steps_go_one_op_at_a_time_and_what_is_to_come_is_not_computed(at):
     assert browser.errors == []
 
 
+def test_a_layer_whose_ops_are_to_come_is_faded_though_its_parameters_are_there(at):
+    browser = at("resnet")
+    browser.press("Home")
+    shown = "forward.items.filter((item) => !item.isLater).map((item) => item.text[0])"
+    assert browser.value(shown) == ["v1 = x", "v2 = y"]
+    browser.press("ArrowRight")
+    assert browser.value(shown) == ["v1 = x", "v2 = y", "conv1 \u00b7 Conv2d"]
+
+
 def test_stepping_and_picking_move_the_view_only_to_what_is_out_of_it(at):
     browser = at("textbook")
     view = "[forward, backward].map((pane) => String(pane.transform))"

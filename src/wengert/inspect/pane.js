@@ -158,7 +158,8 @@ class Pane {
     const keys = Object.entries(sets).map(([name, ids]) => [name, new Set([...ids].map(keyOf))]);
     for (const item of [...this.items, ...this.groups]) {
       item.marked = keys.filter(([, found]) => found.has(item.key)).map(([name]) => name);
-      item.isLater = Boolean(later && item.members?.every(later));
+      const computed = item.members?.filter((node) => !node.given) ?? []; // parameters do not make their layer come earlier
+      item.isLater = Boolean(later && computed.length && computed.every(later));
     }
     this.painter.mark();
     this.minimap.mark();

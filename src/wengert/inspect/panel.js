@@ -39,7 +39,8 @@ function summaryHtml(value) {
 function brief(value) {
   if (!value || value.parts) return "";
   if (value.shown?.length === 1) return value.shown[0];
-  return value.min === undefined ? "" : `${value.min} … ${value.max}`;
+  if (value.min === undefined || value.min === value.max) return value.min ?? "";
+  return `${value.min} … ${value.max}`;
 }
 
 // --- derivatives ---
