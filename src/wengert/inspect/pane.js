@@ -7,13 +7,12 @@ const lengthOf = (text) => text.length - (text.match(/\u0304/g)?.length ?? 0); /
 const shortened = (text, most = LONGEST) => (lengthOf(text) > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
 
 class Pane {
-  // `about` says what a pane shows: `pathOf(node)` its groups, `lines(item)` the text of a box,
-  // `far(item)` its text seen from afar,
-  // `room(item)` the lines it is laid out for, `more(item)` what a
-  // larger box says besides, `kind(item)` its classes, `label(item)` what a screen reader says; and what happens:
-  // `onPoint(item)`, `onPick(item)`, `onShow()` after a layout.
+  // `about` says what a pane shows: `pathOf(node)` the groups of a node, `lines(item)` the text of a box, `far(item)` its
+  // text seen from afar, `room(item)` the lines it is laid out for, `more(item)` what it says besides when seen from near,
+  // `kind(item)` its classes, `label(item)` what a screen reader says, `title(group)` the title of an open group; and what
+  // happens: `onPoint(item)`, `onPick(item)`.
   constructor(element, about) {
-    this.about = { more: () => [], onPoint: () => {}, onShow: () => {}, ...about };
+    this.about = { more: () => [], onPoint: () => {}, ...about };
     this.name = element.id;
     this.svg = d3.select(element);
     this.marks = {};
@@ -71,7 +70,6 @@ class Pane {
     this.painter.draw();
     this.minimap.draw();
     this.mark(this.marks);
-    this.about.onShow();
     this.took = { layout: laid - before, drawing: performance.now() - laid };
   }
 
@@ -119,13 +117,11 @@ class Pane {
   async expand(key) {
     this.tree.expand(key);
     await this.layout({ anchor: key });
-    this.about.onToggle?.(key, true);
   }
 
   async collapse(key) {
     this.tree.collapse(key);
     await this.layout({ anchor: key });
-    this.about.onToggle?.(key, false);
   }
 
   toggle(key) { return this.tree.open.has(key) ? this.collapse(key) : this.expand(key); }
