@@ -1,10 +1,12 @@
 """Fills in what the pages show of programs by running their examples, so that it is true.
 
     python docs/regenerate.py [--check]
+    python docs/regenerate.py --screenshots [NAME ...]
 
 A page's Python blocks are run in order. A block that follows a comment such as `<!-- show: recorded(f) -->` gets what
 that expression gives, over what the examples have defined and the functions below. `--check` says which pages differ.
 The lessons in docs/lessons also have drawings and a notebook each, which are written from them (`docs/lessons.py`).
+`--screenshots` takes the pictures of pages in docs/images, or those of some names, and does nothing else.
 """
 
 from __future__ import annotations
@@ -219,7 +221,14 @@ def _run(code: str, name: str, scope: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
+    parser.add_argument("--screenshots", nargs="*", metavar="NAME", help="take the pictures of pages, all or some")
+    options = parser.parse_args()
+    if options.screenshots is not None:
+        import screenshots
+
+        screenshots.take(options.screenshots)
+        return
+    check = options.check
     texts = {path: text for page in pages() for path, text in regenerated(page).items()}
     texts |= {lessons.notebook_path(page): lessons.notebook(page) for page in lessons.pages()}
     stale = [path for path, text in texts.items() if not path.exists() or text != path.read_text()]

@@ -135,7 +135,8 @@ def _profile(options: argparse.Namespace) -> None:
     end = given.index("--") if "--" in given else len(given)
     options, arguments = own.parse_known_args(given[:end], options)
     arguments += given[end + 1 :]
-    commands.profile(options.script, arguments, options.by or ["kernel", "line"], options.top, options.trace)
+    kinds = options.by or ["kernel", "line"]
+    commands.profile(options.script, arguments, kinds, options.top, options.trace, options.timeline)
 
 
 def _tune(options: argparse.Namespace) -> int:
@@ -356,9 +357,11 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_profile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--by", action="append", choices=["op", "kernel", "module", "line"], help="tables to show")
+    kinds = ["op", "kernel", "module", "function", "line"]
+    parser.add_argument("--by", action="append", choices=kinds, help="tables to show")
     parser.add_argument("--top", type=int, default=10, help="rows of each table (default: %(default)s)")
     parser.add_argument("--trace", metavar="FILE", help="write the events for Chrome's trace viewer")
+    parser.add_argument("--timeline", metavar="FILE", help="write a page of the kernels over time")
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
