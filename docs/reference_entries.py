@@ -3,6 +3,7 @@
     <!-- names of wg.nn: Conv1d Conv2d Conv3d -->                    these names of a module
     <!-- names of wg.errors -->                                      all of its public names
     <!-- names of wengert.runtime.memory.fits: Fit -->               what a public function returns
+    <!-- names of wg: (other elementwise functions) -->              those that no page names
     <!-- links to wg.nn on nn-loss -->                              links to the entries of a page
 
 Comes in: the text of a page. Goes out: the same text with entries, made from the objects themselves, since many
@@ -43,11 +44,25 @@ def with_entries(markdown: str) -> str:
     return "".join([*parts, markdown[end:]])
 
 
+OTHERS = "(other elementwise functions)"
+
+
 def paths_in(match: re.Match[str]) -> Iterator[str]:
     """The paths of the names that a marker asks for."""
     module = match["module"]
+    if (match["names"] or "").strip() == OTHERS:
+        return iter(_other_elementwise())
     names = match["names"].split() if match["names"] else names_of(_value(module))
     return (path for name in names if not inspect.ismodule(_value(path := f"{module}.{name}")))
+
+
+@functools.cache
+def _other_elementwise() -> tuple[str, ...]:
+    """The elementwise functions that no page names: a new one has an entry without being named here."""
+    pages = (Path(__file__).parent / "reference").glob("*.md")
+    markers = [match for page in pages for match in MARKER.finditer(page.read_text())]
+    named = {f"wg.{n}" for m in markers if m["module"] == "wg" and m["names"] for n in m["names"].split()}
+    return tuple(path for n in names_of(wg) if (path := f"wg.{n}") not in named and hasattr(_value(path), "op"))
 
 
 LINKS = re.compile(r"<!-- links to (?P<module>wg[\w.]*)(?: on (?P<page>[\w-]+))? -->")

@@ -12,10 +12,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
+from wengert.core.code import Location
 from wengert.core.communication import current
 from wengert.core.context import Setting, mode
-from wengert.core.errors import ComputationError, DistributedError, NaNError, computation_error
+from wengert.core.errors import (
+    ComputationError,
+    DistributedError,
+    IndexValueError,
+    LinearAlgebraError,
+    NaNError,
+)
 
 if TYPE_CHECKING:
     from wengert.core.graph import Node
@@ -77,6 +85,16 @@ def apply_here(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
         raise
     except Exception as error:
         raise computation_error(node.op.name, error, node.location) from error
+
+
+def computation_error(op: str, error: Exception, location: Location) -> ComputationError:
+    """The error of an op that failed with `error`: of the class that its users catch."""
+    kind = ComputationError
+    if isinstance(error, LinAlgError):
+        kind = LinearAlgebraError
+    elif isinstance(error, IndexError):
+        kind = IndexValueError
+    return kind(f"{op} failed: {error}", location)
 
 
 # --- debug_nans -----------------------------------------------------------------------------------------------------

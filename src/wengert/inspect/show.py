@@ -17,7 +17,13 @@ _FEW = 24  # nodes of a small page
 
 
 class InlinePage:
-    """A page that a notebook shows in its output; `save` writes it as a file."""
+    """A page that a notebook shows in its output; `save` writes it as a file.
+
+    >>> import wengert as wg
+    >>> shown = wg.inspect.show(lambda x: wg.sin(x) * x, 2.0)
+    >>> shown.title, shown._repr_html_()[:7]
+    ('lambda', '<iframe')
+    """
 
     def __init__(self, data: dict[str, Any], height: int) -> None:
         self.title: str = data["title"]

@@ -31,9 +31,8 @@ from wengert.core.errors import (
     DistributedError,
     NaNError,
     OutOfMemoryError,
-    computation_error,
 )
-from wengert.core.evaluation import watch
+from wengert.core.evaluation import computation_error, watch
 from wengert.core.forking import new_rlock
 from wengert.core.graph import RELEASED, Node, Trace, has_array, recording
 from wengert.core.placement import ShardedArray
