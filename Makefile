@@ -109,7 +109,7 @@ gpu-bench: $(TEST_STAMP)  ## measure GPU steps beside PyTorch, which must be ins
 	$(BIN)/python benchmarks/gpu.py --json
 
 gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-math)
-	$(BIN)/wengert bench --out docs/cpu-gpu-report.html
+	$(BIN)/wengert bench --out docs/cpu-gpu-report.html --seconds 900 # every size of every op
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
