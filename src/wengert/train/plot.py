@@ -71,9 +71,9 @@ def _panel(name: str, curves: Mapping[str, Curve], left: int, steps_per_epoch: f
             if len(piece) == 1:
                 x, y = place(*piece[0])
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-        for mark, x, value, edge in _outside(curve, low, high):
-            parts.append(_beyond(mark, value, place(x, edge), rows[mark], colour))
-            rows[mark] += 1
+        for triangle, x, value, edge in _outside(curve, low, high):
+            parts.append(_beyond(triangle, value, place(x, edge), rows[triangle], colour))
+            rows[triangle] += 1
         parts.append(f'<text x="{at}" y="18" text-anchor="end" fill="{colour}">{escape(label)}</text>')
         at -= 16 + 6 * len(label)
     return "\n".join(parts)
