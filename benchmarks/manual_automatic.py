@@ -1,6 +1,6 @@
 """Gradients written by hand beside automatic ones: the same MLP, the same numbers, the time of a training step.
 
-    python benchmarks/manual_automatic.py [--rounds 5] [--device cuda] [--json]
+    python benchmarks/manual_automatic.py [--rounds 5] [--threads 1] [--device cuda] [--json]
 
 Contenders, each in a process of its own, in shuffled order, the best of the rounds:
 
@@ -33,7 +33,7 @@ import numpy as np
 NETWORKS = {
     "64-128-64-10, batch 128": ((64, 128, 64, 10), 128),
     "784-512-256-10, batch 128": ((784, 512, 256, 10), 128),
-    "784-2048-2048-10, batch 512": ((784, 2048, 2048, 10), 512),
+    "784-1024-1024-10, batch 256": ((784, 1024, 1024, 10), 256),
 }
 CONTENDERS = (
     "NumPy by hand",
@@ -46,7 +46,7 @@ CONTENDERS = (
 )
 RATE = 1e-3
 WARM_UP, LEAST_SECONDS, LEAST_STEPS = 40, 1.0, 10
-TOLERANCE = 1e-4  # of the largest element: float32 against float64
+TOLERANCE = 1e-3  # of a gradient's norm, float32 against float64: a relu near 0 may be on in one and off in the other
 
 Array = np.ndarray[Any, Any]
 Step = Callable[[], Any]
@@ -196,9 +196,10 @@ def made(network: str, contender: str, device: str) -> tuple[Step, list[Array]]:
 def measure(network: str, contender: str, device: str) -> dict[str, float]:
     """The best step in seconds, and how far the gradients are from those in float64."""
     step, gradients = made(network, contender, device)
-    error = max(float(abs(g - e).max() / abs(e).max()) for g, e in zip(gradients, expected(network)))
+    norm = np.linalg.norm
+    error = max(float(norm(g - e) / norm(e)) for g, e in zip(gradients, expected(network)))
     if error > TOLERANCE:
-        raise SystemExit(f"{contender}: the gradients are wrong by {error:.1e} of the largest")
+        raise SystemExit(f"{contender}: the gradients are wrong by {error:.1e} of their norm")
     for _ in range(WARM_UP):
         step()
     best, taken, count = float("inf"), 0.0, 0
@@ -213,7 +214,7 @@ def measure(network: str, contender: str, device: str) -> dict[str, float]:
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
-def run(rounds: int, device: str) -> dict[str, dict[str, dict[str, float]]]:
+def run(rounds: int, device: str, threads: int | None) -> dict[str, dict[str, dict[str, float]]]:
     """The best of every contender on every network."""
     there = [
         name
@@ -221,12 +222,14 @@ def run(rounds: int, device: str) -> dict[str, dict[str, dict[str, float]]]:
         if not (name.startswith("PyTorch") and importlib.util.find_spec("torch") is None)
         and not (name.startswith("NumPy") and device != "cpu")
     ]
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if threads else ()
+    environment = {**os.environ, **{name: str(threads) for name in names}}
     found: dict[str, dict[str, dict[str, float]]] = {network: {} for network in NETWORKS}
     for _ in range(rounds):
         jobs = [(network, name) for network in NETWORKS for name in there]
         for network, name in random.sample(jobs, len(jobs)):
             command = [sys.executable, __file__, "--network", network, "--contender", name, "--device", device]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
             if done.returncode:
                 sys.exit(f"{network}, {name}: {done.stderr[-2000:]}")
             new = json.loads(done.stdout.splitlines()[-1])
@@ -248,7 +251,7 @@ def show(found: dict[str, dict[str, dict[str, float]]]) -> None:
                 print(f"  {automatic} takes {ratio:.2f} of the time of {hand}")
 
 
-def write(found: dict[str, Any], rounds: int, device: str, busy: bool) -> Path:
+def write(found: dict[str, Any], options: argparse.Namespace) -> Path:
     """Keep the results, with what they were measured on."""
     from cpu import _compiler, _processor
 
@@ -257,16 +260,17 @@ def write(found: dict[str, Any], rounds: int, device: str, busy: bool) -> Path:
         versions["torch"] = __import__("torch").__version__
     report = {
         "unit": "s",
-        "device": device,
-        "rounds": rounds,
+        "device": options.device,
+        "rounds": options.rounds,
+        "threads": options.threads or len(os.sched_getaffinity(0)),
         "versions": versions,
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "compiler": _compiler(),
-        "busy": busy,
+        "busy": options.busy,
         "results": found,
     }
-    path = Path(__file__).parent / "results" / f"manual-automatic-{device}-{time.strftime('%Y-%m-%d')}.json"
+    path = Path(__file__).parent / "results" / f"manual-automatic-{options.device}-{time.strftime('%Y-%m-%d')}.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
     return path
 
@@ -275,6 +279,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--threads", type=int, help="threads of the CPU; all by default")
     parser.add_argument("--json", action="store_true", help="keep the result in benchmarks/results")
     parser.add_argument("--busy", action="store_true", help="note in it that other programs ran meanwhile")
     parser.add_argument("--network", choices=list(NETWORKS), help=argparse.SUPPRESS)
@@ -283,10 +288,10 @@ def main() -> None:
     if options.contender:
         print(json.dumps(measure(options.network, options.contender, options.device)))
         return
-    found = run(options.rounds, options.device)
+    found = run(options.rounds, options.device, options.threads)
     show(found)
     if options.json:
-        print(f"written to {write(found, options.rounds, options.device, options.busy)}")
+        print(f"written to {write(found, options)}")
 
 
 if __name__ == "__main__":

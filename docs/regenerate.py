@@ -1,6 +1,6 @@
 """Fills in what the pages show of programs by running their examples, so that it is true.
 
-    python docs/regenerate.py [--check]
+    python docs/regenerate.py [--check] [page.md ...]
 
 A page's Python blocks are run in order. A block that follows a comment such as `<!-- show: recorded(f) -->` gets what
 that expression gives, over what the examples have defined and the functions below. `--check` says which pages differ.
@@ -23,11 +23,15 @@ from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "2"  # kernels are written for a number of threads: the same text everywhere
 
+import article_tools
+
 import wengert as wg
 from wengert.compiler import passes as compiler_passes
 from wengert.core.graph import Graph, as_python
+from wengert.kernels.launch import H200
 from wengert.learn.derivatives.section import table_text
 from wengert.runtime.debug import explain
+from wengert.runtime.memory.elsewhere import plan_elsewhere
 
 DOCS = Path(__file__).parent
 PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```\n", re.S | re.M)
@@ -100,6 +104,17 @@ def calls(f: Any) -> str:
     return re.sub(r"offset_(\d+)", lambda m: "offset_" + numbers.setdefault(m[1], str(len(numbers))), text[0])
 
 
+def waits_of(f: Any) -> str:
+    """The steps of a program on an H200, which need not be there, and which earlier ones each waits for."""
+    plan = plan_elsewhere(f.graph(), (), "cuda:0", H200)
+    lines = []
+    for number, (step, waits) in enumerate(zip(plan.steps, plan.waits)):
+        result = step.writes[0]
+        after = f"waits for {', '.join(map(str, waits))}" if waits else "waits for nothing"
+        lines.append(f"step {number}: {result.op.name:<12} {list(result.shape)!s:<14} {after}")
+    return "\n".join(lines)
+
+
 def count(f: Any, op: str) -> str:
     """How many nodes of an op the recorded and the optimised graph have."""
     graphs = (f.graph(), program_of(f).graph)
@@ -167,8 +182,9 @@ def _latest(pattern: str) -> Any:
 
 
 TOOLS = (
-    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, tape, table_of),
+    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, waits_of, count, tape, table_of),
     *(speeds, trade, memories),
+    *article_tools.SHOWN,
 )
 
 # --- pages ----------------------------------------------------------------------------------------------------------
@@ -209,8 +225,10 @@ def _run(code: str, name: str, scope: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
-    texts = {page: regenerated(page) for page in pages()}
+    parser.add_argument("pages", nargs="*", metavar="page.md", help="some of the pages; all by default")
+    options = parser.parse_args()
+    check = options.check
+    texts = {page: regenerated(page) for page in pages() if not options.pages or page.name in options.pages}
     stale = [page for page, text in texts.items() if text != page.read_text()]
     names = ", ".join(page.name for page in stale)
     if check:
