@@ -1,6 +1,6 @@
 """Training steps and expressions on the CPU in TensorFlow, beside PyTorch and Wengert compiled.
 
-    python benchmarks/tensorflow_rows.py [--rows micrograd,mlp,...] [--rounds 3] [--json]
+    python benchmarks/tensorflow_rows.py [--rows micrograd,mlp,...] [--rounds 3] [--cores 1] [--json]
 
 TensorFlow has an environment of its own, `.venv-tensorflow` in the clone, which the first run makes: it is large, and
 its pinned packages are not those of the other two. Its steps are those that its own guides recommend: Keras layers and
@@ -207,6 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default=",".join(RECORDED), help=f"some of {','.join(RECORDED)}")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, help="how many processors everyone may use; all by default")
     parser.add_argument("--json", action="store_true", help="keep the result in benchmarks/results")
     parser.add_argument("--busy", action="store_true", help="note in it that other programs ran meanwhile")
     parser.add_argument("--contender", choices=TENSORFLOW, help=argparse.SUPPRESS)
@@ -218,6 +219,8 @@ def main() -> None:
     if options.contender:
         print(json.dumps(measure(rows[0], options.contender)))
         return
+    if options.cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])  # which the contenders inherit
     found = run(rows, options.rounds)
     show(found)
     if options.json:

@@ -89,7 +89,7 @@ def graphs(forward: Graph, backward: Graph) -> str:
             for source in node.sources:
                 if source in places:
                     sx, sy = places[source]
-                    canvas.arrow((sx + 57, sy + 37), (x + 57, y - 1), GRID[:7])
+                    canvas.arrow((sx + 57, sy + 37), (x + 57, y - 1), GRID[:7] + "90")
         for node, (x, y) in places.items():
             colour = GREEN if node in graph.inputs else ORANGE if node in graph.outputs else BLUE
             name = f"x{graph.inputs.index(node)}" if node in graph.inputs else node.op.name

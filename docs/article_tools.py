@@ -1,7 +1,7 @@
 """What `article.md` shows and says: excerpts of generated code, and numbers from stored measurements.
 
 Functions of the first kind stand in `<!-- show: ... -->` comments, which `regenerate.py` fills in; those of the second
-in `<!--= ... -->` comments within sentences, which `article.py` fills in.
+in `<span data-said='...'>` within sentences, which `article.py` fills in.
 """
 
 from __future__ import annotations
