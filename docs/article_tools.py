@@ -97,8 +97,35 @@ def gpu_table() -> str:
     lines = [f"{'milliseconds a step':<34}" + "".join(f"{name:>15}" for name in names.values())]
     for row, contenders in _json(GPU)["results"].items():
         times = [contenders.get(name, {}).get("median") for name in names]
-        lines.append(f"{ROWS[row]:<34}" + "".join(f"{'' if t is None else format(t * 1e3, '.3g'):>15}" for t in times))
+        lines.append(
+            f"{ROWS[row]:<34}" + "".join(f"{'' if t is None else format(t * 1e3, '.3g'):>15}" for t in times).rstrip()
+        )
     return "\n".join(lines)
+
+
+def tensorflow_table() -> str:
+    """The rows of benchmarks/tensorflow_rows.py, in milliseconds, and where they were measured."""
+    report = stored("tensorflow-cpu-*.json")
+    names = {"compiled": "Wengert", "eager": "torch eager", "torch.compile": "torch.compile"}
+    columns = [*names, "tf.function", "tf.function, XLA"]
+    lines = [f"{'milliseconds a step':<22}" + "".join(f"{names.get(name, name):>18}" for name in columns)]
+    for row, results in report["results"].items():
+        cells = [short(results[name]["best"] * 1e3) if "best" in results[name] else "failed" for name in columns]
+        lines.append(f"{CPU_ROWS[row]:<22}" + "".join(f"{cell:>18}" for cell in cells))
+    busy = "; other programs ran meanwhile" if report.get("busy") else ""
+    cores, versions = report["cores"], report["versions"]
+    lines.append(f"{report['processor']}, {cores} core{'s' * (cores > 1)}; torch {versions['torch']}, ")
+    return "\n".join(lines) + f"tensorflow {versions['tensorflow']}{busy}"
+
+
+CPU_ROWS = {
+    "micrograd": "MLP 300-300-300-1",
+    "mlp": "MLP 784-512-256-10",
+    "convnet": "ConvNet, batch 128",
+    "gelu": "gelu chain, 2048^2",
+    "softmax": "softmax, 2048^2",
+    "layernorm": "layer norm, 2048^2",
+}
 
 
 # --- measured on a CPU ----------------------------------------------------------------------------------------------
@@ -270,7 +297,15 @@ def short(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-SHOWN: tuple[Callable[..., str], ...] = (rule_of, before_and_after, cuda_of, epilogue_of, kernel_text, gpu_table)
+SHOWN: tuple[Callable[..., str], ...] = (
+    rule_of,
+    before_and_after,
+    cuda_of,
+    epilogue_of,
+    kernel_text,
+    gpu_table,
+    tensorflow_table,
+)
 SAID: tuple[Callable[..., Any], ...] = (
     *(machine, cpu, ms, us, ratio, largest, times, arena, manual, cpu_row, tensorflow_text),
     *(gpu, gpu_us, gpu_versions, host, first, gemm, behind, small),
