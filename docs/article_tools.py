@@ -109,7 +109,8 @@ def tensorflow_table() -> str:
     names = {"compiled": "Wengert", "eager": "torch eager", "torch.compile": "torch.compile"}
     columns = [*names, "tf.function", "tf.function, XLA"]
     lines = [f"{'milliseconds a step':<22}" + "".join(f"{names.get(name, name):>18}" for name in columns)]
-    for row, results in report["results"].items():
+    for row in [row for row in CPU_ROWS if row in report["results"]]:
+        results = report["results"][row]
         cells = [short(results[name]["best"] * 1e3) if "best" in results[name] else "failed" for name in columns]
         lines.append(f"{CPU_ROWS[row]:<22}" + "".join(f"{cell:>18}" for cell in cells))
     busy = "; other programs ran meanwhile" if report.get("busy") else ""
