@@ -26,11 +26,12 @@ CORE_STAMP := $(VENV)/stamp-core
 TRAIN_STAMP := $(VENV)/stamp-train
 TEST_STAMP := $(VENV)/stamp-test$(if $(EXTRAS),-$(EXTRAS))
 WHOLE_STAMP := $(VENV)/stamp-whole$(if $(EXTRAS),-$(EXTRAS))
+COVERAGE_STAMP := $(VENV)/stamp-coverage
 LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs docs-serve docs-update wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz programs fuzz-files kill-training replay clean
+.PHONY: help environment demo test test-all test-runtime test-pythons coverage lint format docs docs-serve docs-update wheel release-check bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz programs fuzz-files kill-training replay clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +58,10 @@ test-pythons:  ## run all tests on every Python found among PYTHONS, each in .ve
 	    echo "=== Python $$version: $$python"; \
 	    $(MAKE) test-all VENV=.venv-$$version PYTHON=$$python || exit 1; \
 	done
+
+coverage: $(COVERAGE_STAMP)  ## run the tests and say how much of the code they reach (htmlcov/); fails below the floor
+	@rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --cov --cov-report=term --cov-report=html --doctest-modules tests src
 
 lint: $(LINT_STAMP)  ## check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -86,6 +91,10 @@ wheel: $(CORE_STAMP)  ## build the wheel into dist/
 	@rm -rf dist
 	$(BIN)/python -m pip wheel -qq --no-deps --wheel-dir dist .
 
+TAG ?=
+release-check: | $(BIN)/python  ## build the sdist and the wheel, and try each in an empty environment (TAG=v0.1.0)
+	$(BIN)/python .ci/release-check $(if $(TAG),--tag $(TAG))
+
 bench: $(TEST_STAMP)  ## measure the cost of recording (EXTRAS=oracle to compare)
 	$(BIN)/python benchmarks/recording.py
 
@@ -110,7 +119,7 @@ gpu-bench: $(TEST_STAMP)  ## measure GPU steps beside PyTorch, which must be ins
 	$(BIN)/python benchmarks/gpu.py --json
 
 gpu-report: $(CORE_STAMP)  ## write docs/cpu-gpu-report.html (EXTRAS=cuda,cuda-math)
-	$(BIN)/wengert bench --out docs/cpu-gpu-report.html
+	$(BIN)/wengert bench --out docs/cpu-gpu-report.html --seconds 900 # every size of every op
 
 fuzz: $(TEST_STAMP)  ## compile N random graphs from SEED on, against references
 	$(BIN)/python -m tests.compiler.fuzz $(N) $(SEED)
@@ -137,7 +146,7 @@ replay: $(TEST_STAMP)  ## compare generated kernels with those of BASE=<commit>
 	PYTHONPATH=src $(BIN)/python -m tests.replay $(BASE) --cases '$(CASES)'
 
 clean:  ## remove the environments and everything built
-	rm -rf $(VENV) .venv-3.* .venv-mpi-* build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* .venv-mpi-* .venv-tensorflow build dist site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # The environment, in the smallest steps that serve.
 
@@ -165,6 +174,11 @@ $(WHOLE_STAMP): pyproject.toml | $(BIN)/python
 	@echo "installing wengert[test,lint,docs$(if $(EXTRAS),$(comma)$(EXTRAS))]"
 	@$(PIP) -e ".[test,lint,docs$(if $(EXTRAS),$(comma)$(EXTRAS))]"
 	@touch $(CORE_STAMP) $(TRAIN_STAMP) $(TEST_STAMP) $(LINT_STAMP) $(DOCS_STAMP) $@
+
+$(COVERAGE_STAMP): pyproject.toml | $(BIN)/python
+	@echo "installing wengert[coverage]"
+	@$(PIP) -e ".[coverage]"
+	@touch $@
 
 $(LINT_STAMP): pyproject.toml | $(BIN)/python
 	@echo "installing wengert[lint]"

@@ -19,6 +19,7 @@ from reference_entries import with_entries, with_links
 from wengert.bench.every import FAMILY
 from wengert.bench.page import start_of
 from wengert.bench.plot import seconds, short
+from wengert.bench.run import checked
 
 REFERENCE = Path(__file__).with_name("reference")
 IMAGES = Path(__file__).with_name("images")
@@ -43,21 +44,21 @@ def _report() -> str:
     """The figures of the report that most is asked for, and where the others are; nothing where there is no report."""
     if not REPORT.exists():
         return ""
-    report = json.loads(REPORT.read_text())
+    report = checked(json.loads(REPORT.read_text()))
     machine, launch = report["machine"], report["launch"]
     plotted = {p["case"] for p in report["points"] if p["family"] != FAMILY}
     rows = [_row(c) for c in report["crossovers"] if c["case"] in plotted and c["pass"] != "forward + backward"]
-    head = "| | pass | GPU faster from | with copies from | times as fast |"
+    head = "| | pass | GPU is faster | with copies | times as fast |"
     return (
         f"[The report]({REPORT.stem}.html){{target=_blank}} ([as JSON]({REPORT.name})): {machine['gpu']} beside "
-        f"{machine['cpu']} with {machine['cores']} cores, {report['date']}. A compiled program of one small kernel "
-        f"takes {seconds(launch['call'])} each in a row, and {seconds(launch['waited for'])} if it is waited for.\n\n"
-        + "\n".join([head, "|---|---|---|---|---|", *rows])
+        f"{machine['cpu']} with {machine['cores']} cores, {report['date']}. Launching a compiled program of "
+        f"one small kernel costs {seconds(launch['host'])} of host time, {seconds(launch['call'])} back to back, and "
+        f"{seconds(launch['waited for'])} with a synchronise.\n\n" + "\n".join([head, "|---|---|---|---|---|", *rows])
     )
 
 
 def _row(c: dict[str, Any]) -> str:
-    """A line of the table: from which size on the GPU pays for an op or a model."""
+    """A line of the table: the size from which the GPU is faster, for an op or a model."""
     staying, copied = (start_of(c, way) for way in ("staying", "copied"))
     return (
         f"| {c['case']} ({c['unit']}) | {c['pass']} | {staying} | {copied} | {c['speedup']:.3g} at {short(c['at'])} |"

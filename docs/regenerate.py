@@ -1,6 +1,6 @@
 """Fills in what the pages show of programs by running their examples, so that it is true.
 
-    python docs/regenerate.py [--check]
+    python docs/regenerate.py [--check] [page.md ...]
     python docs/regenerate.py --screenshots [NAME ...]
 
 A page's Python blocks are run in order. A block that follows a comment such as `<!-- show: recorded(f) -->` gets what
@@ -29,11 +29,15 @@ import lessons
 
 os.environ["OMP_NUM_THREADS"] = "2"  # kernels are written for a number of threads: the same text everywhere
 
+import article_tools
+
 import wengert as wg
 from wengert.compiler import passes as compiler_passes
 from wengert.core.graph import Graph, as_python
+from wengert.kernels.launch import H200
 from wengert.learn.derivatives.section import table_text
 from wengert.runtime.debug import explain
+from wengert.runtime.memory.elsewhere import plan_elsewhere
 
 DOCS = Path(__file__).parent
 PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```\n", re.S | re.M)
@@ -106,6 +110,17 @@ def calls(f: Any) -> str:
     return re.sub(r"offset_(\d+)", lambda m: "offset_" + numbers.setdefault(m[1], str(len(numbers))), text[0])
 
 
+def waits_of(f: Any) -> str:
+    """The steps of a program on an H200, which need not be there, and which earlier ones each waits for."""
+    plan = plan_elsewhere(f.graph(), (), "cuda:0", H200)
+    lines = []
+    for number, (step, waits) in enumerate(zip(plan.steps, plan.waits)):
+        result = step.writes[0]
+        after = f"waits for {', '.join(map(str, waits))}" if waits else "waits for nothing"
+        lines.append(f"step {number}: {result.op.name:<12} {list(result.shape)!s:<14} {after}")
+    return "\n".join(lines)
+
+
 def count(f: Any, op: str) -> str:
     """How many nodes of an op the recorded and the optimised graph have."""
     graphs = (f.graph(), program_of(f).graph)
@@ -173,8 +188,9 @@ def _latest(pattern: str) -> Any:
 
 
 TOOLS = (
-    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, count, tape, table_of),
+    *(recorded, after, optimized, kernels, table, refusals, memory, c_of, calls, waits_of, count, tape, table_of),
     *(speeds, trade, memories),
+    *article_tools.SHOWN,
 )
 
 # --- pages ----------------------------------------------------------------------------------------------------------
@@ -222,6 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--screenshots", nargs="*", metavar="NAME", help="take the pictures of pages, all or some")
+    parser.add_argument("pages", nargs="*", metavar="page.md", help="some of the pages; all by default")
     options = parser.parse_args()
     if options.screenshots is not None:
         import screenshots
@@ -229,8 +246,9 @@ def main() -> None:
         screenshots.take(options.screenshots)
         return
     check = options.check
-    texts = {path: text for page in pages() for path, text in regenerated(page).items()}
-    texts |= {lessons.notebook_path(page): lessons.notebook(page) for page in lessons.pages()}
+    chosen = [page for page in pages() if not options.pages or page.name in options.pages]
+    texts = {path: text for page in chosen for path, text in regenerated(page).items()}
+    texts |= {lessons.notebook_path(page): lessons.notebook(page) for page in lessons.pages() if page in chosen}
     stale = [path for path, text in texts.items() if not path.exists() or text != path.read_text()]
     names = ", ".join(path.name for path in stale)
     if check:

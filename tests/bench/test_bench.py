@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from tests.backends.emulated import EmulatedDriver, install
 from tests.inspect.browser import CHROMIUM, Browser
-from wengert.bench import commands, run
+from wengert.bench import build, commands, consistency, measure, run
 from wengert.bench.cases import MODELS, OPS
 from wengert.bench.every import EVERY
 from wengert.bench.measure import Time
@@ -34,7 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "ceilings", lambda device: {"bandwidth": 1e10, "float32": 1e11})
 
 
-def report(gpu: bool) -> dict[str, Any]:
+def report(gpu: bool, doubtful: bool = False) -> dict[str, Any]:
     """A report as a machine might give it: the GPU is slow to start and quick to grow."""
     sizes = (10, 1000, 100_000)
     points = []
@@ -51,20 +52,22 @@ def report(gpu: bool) -> dict[str, Any]:
                 point |= {"pass": name, "seconds": seconds, "host": 1e-6, "bytes": 4.0 * size, "flops": float(size)}
                 points.append({**point, "copies": 1e-4} if device == "gpu" else point)
     points.append({**points[0], "case": "MLP", "family": "models", "device": "python", "bytes": 0, "flops": 0})
+    if doubtful:  # the first size forward, longer than forward and backward and than the next size
+        points[0] |= {"seconds": 1.0}
     ceilings = {"cpu": {"bandwidth": 1e10, "float32": 1e11}}
     if gpu:
         ceilings["gpu"] = {"bandwidth": 1e12, "float32": 1e13, "bfloat16": 1e14}
-    return {
+    found = {
         "date": "2026-01-01",
         "seconds": 1.0,
         "machine": {"cpu": "a CPU", "cores": 2, "gpu": "a GPU" if gpu else None, "numpy": "2"},
         "ceilings": ceilings,
         "launch": {"host": 1e-6, "call": 2e-6, "waited for": 1e-5} if gpu else None,
-        "copies": [{"bytes": 4096, "upload": 1e-5, "download": 1e-5}] if gpu else [],
+        "copies": [{"bytes": 4096, "upload": 1e-5, "upload pinned": 5e-6, "download": 1e-5}] if gpu else [],
         "points": points,
         "left out": [{"case": "sum", "unit": "elements", "size": 9, "device": "cpu", "why": "the time was up"}],
-        "crossovers": run.crossovers(points),
     }
+    return run.checked(found)
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
@@ -182,7 +185,7 @@ def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(
     stored = json.loads(path.with_suffix(".json").read_text())
     assert {p["device"] for p in stored["points"]} == {"cpu"} and stored["machine"]["gpu"] is None
     assert "there is no GPU here" in said and "no GPU here" in path.read_text()
-    assert "Where the GPU starts to pay" not in path.read_text()
+    assert "At what size a GPU becomes worth it" not in path.read_text()
 
 
 def test_what_is_known_is_written_as_it_comes(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +216,9 @@ def test_the_page_needs_nothing_else_and_its_words_are_safe(gpu: bool) -> None:
     text = page(report(gpu))
     assert "http://" not in text and "https://" not in text and " src=" not in text
     assert "sum &lt;all&gt;" in text and "<all>" not in text.split('id="data"')[0]
-    assert ("Where the GPU starts to pay" in text) is gpu
-    assert ("<td>acos</td><td>50 x at 100k</td>" in text) is gpu
+    assert ("At what size a GPU becomes worth it" in text) is gpu
+    assert ("<td class=left>acos</td><td class=left>50 x at 100k</td>" in text) is gpu
+    assert "Times in doubt" not in text and 'circle class="cpu doubt' not in text
     assert text.count('<text class="title"') == 3  # the sum, the model, the rooflines
 
 
@@ -226,7 +230,92 @@ def test_the_documentation_shows_the_figures_of_a_report(tmp_path: Path) -> None
     path.write_text(json.dumps(report(True)))
     text = fill("<!-- the report of bench -->")
     assert "(cpu-gpu-report.html)" in text and "a GPU beside a CPU with 2 cores" in text and "acos" not in text
-    assert "| sum <all> (elements) | forward | 1k | 11.5k | 50 at 100k |" in text
+    assert "| sum <all> (elements) | forward | from 1k | from 11.5k | 50 at 100k |" in text
+    path.write_text(json.dumps({**report(True), "crossovers": []}))  # read off the points again
+    assert fill("<!-- the report of bench -->") == text
+
+
+def test_times_that_cannot_be_right_are_marked_and_count_for_nothing() -> None:
+    found = report(True, doubtful=True)
+    (point,) = [p for p in found["points"] if p.get("doubt")]
+    assert (point["case"], point["size"], point["pass"]) == ("sum <all>", 10, "forward")
+    assert point["doubt"].startswith("longer than ")
+    plain = {(c["case"], c["pass"]): c for c in report(True)["crossovers"]}
+    for c in found["crossovers"]:
+        is_its = (c["case"], c["pass"]) == ("sum <all>", "forward")
+        assert c["sizes"] == (2 if is_its else 3)
+        if not is_its:
+            assert c == plain[c["case"], c["pass"]]
+    text = page(found)
+    assert "1 of 19 times cannot be right" in text and text.count('<circle class="cpu doubt"') == 1
+    assert "<td>1 s ?</td>" in text and "In doubt: longer than" in text
+
+
+def test_smaller_sizes_in_doubt_and_noise() -> None:
+    about = {"case": "sum", "device": "cpu", "pass": "forward", "unit": "elements"}
+
+    def doubtful(*times: float) -> list[int]:
+        points = [{**about, "size": 10**i, "seconds": time} for i, time in enumerate(times)]
+        return [p["size"] for p in consistency.doubts(points)]
+
+    assert doubtful(1e-6, 2e-6, 3e-6) == [] == doubtful(1.4e-6, 1e-6, 1e-6)
+    assert doubtful(1e-6, 9e-6, 3e-6) == [10]
+    assert doubtful(9e-6, 9e-6, 3e-6) == [1, 10]
+    other = {**about, "device": "gpu", "size": 100, "seconds": 1e-9}
+    assert consistency.doubts([{**about, "size": 1, "seconds": 1.0}, other]) == []
+
+
+def test_a_time_in_doubt_is_measured_again_and_the_shorter_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = OPS[0]._replace(sizes=(1, 10))
+    measured: list[int] = []
+    times = iter((5e-6, 2e-7))
+
+    def of_op(case: Any, size: int, device: str) -> Any:
+        measured.append(size)
+        return iter([{"pass": "forward", "seconds": next(times)}])
+
+    monkeypatch.setattr(run, "of_op", of_op)
+    about = {"case": case.name, "device": "cpu", "pass": "forward", "unit": "elements"}
+    points = [{**about, "size": 1, "seconds": 9e-6}, {**about, "size": 10, "seconds": 1e-6}]
+    run.measure_again(case, "cpu", points, math.inf)
+    assert measured == [1, 1]
+    assert [p["seconds"] for p in points] == [2e-7, 1e-6] and points[0]["times measured"] == 3
+    run.measure_again(case, "cpu", points, math.inf)  # nothing is in doubt any more
+    assert measured == [1, 1]
+    points[0]["seconds"] = 9e-6
+    run.measure_again(case, "cpu", points, 0.0)  # no time is left
+    assert measured == [1, 1] and points[0]["seconds"] == 9e-6
+
+
+def test_forward_and_backward_computes_the_value_too() -> None:
+    """The gradient of a sum needs no sum: without the value among the results only the backward pass would be timed."""
+    (case,) = [op for op in OPS if op.name == "sum"]
+    _, both = build.calls(case, 256, "cpu")
+    assert "sum" in {node.op.name for node in both.compiled.graph().nodes}
+    assert [tuple(result.shape) for result in both.results] == [(), (256,)]
+
+
+def test_a_stored_report_is_drawn_again(tmp_path: Path) -> None:
+    stored = tmp_path / "old.json"
+    old = {name: value for name, value in report(True, doubtful=True).items() if name != "crossovers"}
+    old["points"] = [{k: v for k, v in p.items() if k != "doubt"} for p in old["points"]]
+    stored.write_text(json.dumps({**old, "crossovers": [{"case": "an older form"}]}))
+    assert commands.redraw(stored) == tmp_path / "old.html"
+    assert "Times in doubt" in (tmp_path / "old.html").read_text()
+    assert sum("doubt" in p for p in json.loads(stored.read_text())["points"]) == 1
+    stored.write_text("[]")
+    with pytest.raises(ArgumentError, match=r"old\.json is no report that"):
+        commands.redraw(stored)
+
+
+def test_copies_are_measured_with_pinned_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        install(patch, EmulatedDriver())
+        patch.setattr(measure, "COPIED", (4, 4096))
+        found = measure.copies()
+    assert [c["bytes"] for c in found] == [4, 4096]
+    ways = ("upload", "upload pinned", "download", "download pinned")
+    assert all(c[way] > 0 for c in found for way in ways)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")

@@ -11,7 +11,7 @@ from typing import Any
 from wengert.bench.cases import OPS
 from wengert.bench.every import EVERY
 from wengert.bench.page import page
-from wengert.bench.run import TIME_WAS_UP, machine, measured
+from wengert.bench.run import TIME_WAS_UP, checked, machine, measured
 from wengert.core.errors import ArgumentError
 
 OFTEN = 10.0  # seconds after which what is known is written again
@@ -45,6 +45,17 @@ def bench(out: str, seconds: float, only: Sequence[str], more: bool = False) -> 
         print(f"the time was up before {hurried} measurements: --more goes on with them, or give it more --seconds")
     print(f"{path} and {path.with_suffix('.json')}")
     return path
+
+
+def redraw(stored: Path) -> Path:
+    """Write the page of a stored report again, with its times checked; nothing is measured."""
+    try:
+        report = json.loads(stored.read_text())
+        page_path = stored.with_suffix(".html")
+        _write(page_path, checked(report))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArgumentError(f"bench: {stored} is no report that `wengert bench` wrote: {error}") from error
+    return page_path
 
 
 def _known(path: Path) -> dict[str, Any]:

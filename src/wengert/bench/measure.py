@@ -23,6 +23,7 @@ SPANS = 5
 LEAST = 2e-3  # seconds that a span takes
 MOST_CALLS = 1000
 LONG = 10e-3  # seconds of a copy that is not repeated
+COPIED = (4, 4096, 1 << 20, 1 << 24, 1 << 28)  # bytes
 QUEUED = 16  # calls that a device can be behind without making the host wait
 
 
@@ -105,15 +106,40 @@ def _down(tensors: list[wg.Tensor]) -> float:
 
 
 def copies() -> list[dict[str, float]]:
-    """What copies between host and GPU cost, over sizes."""
+    """What copies between host and GPU cost, over sizes: with ordinary (pageable) memory, and with pinned memory."""
     found = []
-    for size in (4, 4096, 1 << 20, 1 << 24, 1 << 28):
+    for size in COPIED:
         array = np.ones(size // 4, np.float32)
-        up = min(_up([array]) for _ in range(4))
+        pinned = wg.cuda.pinned(array.shape)
+        pinned[...] = array
         there = placed(array, "gpu")
-        down = min(_down([there]) for _ in range(4))
-        found.append({"bytes": size, "upload": up, "download": down})
+        ways = {
+            "upload": lambda array=array: _up([array]),
+            "download": lambda there=there: _down([there]),
+            "upload pinned": lambda pinned=pinned: _up_pinned(pinned),
+            "download pinned": lambda there=there: _down_pinned(there),
+        }
+        found.append({"bytes": size, **{name: min(way() for _ in range(4)) for name, way in ways.items()}})
     return found
+
+
+def _up_pinned(array: np.ndarray[Any, Any]) -> float:
+    """The seconds of an upload of an array that the GPU reads where it lies."""
+    wg.cuda.synchronize()
+    start = perf_counter()
+    held = wg.cuda.upload(array)
+    wg.cuda.synchronize()
+    seconds = perf_counter() - start
+    del held
+    return seconds
+
+
+def _down_pinned(tensor: wg.Tensor) -> float:
+    """The seconds of a download into pinned memory."""
+    wg.cuda.synchronize()
+    start = perf_counter()
+    wg.cuda.download(tensor).numpy()
+    return perf_counter() - start
 
 
 # --- what a machine can do ------------------------------------------------------------------------------------------

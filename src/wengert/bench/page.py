@@ -1,4 +1,7 @@
-"""The measurements as one page that needs nothing else: what came out in words, plots, tables, and the data itself."""
+"""The measurements as one page that needs nothing else: what came out in words, plots, tables, and the data itself.
+
+In: a report of `run`, whose times in doubt are marked. They are drawn hollow, named in a table, and count for nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from wengert.bench.consistency import trusted
 from wengert.bench.every import FAMILY
 from wengert.bench.plot import Axes, TimeCurve, bars, seconds, short
 
@@ -33,6 +37,7 @@ def page(report: Report) -> str:
         _times(shown) if shown["points"] else "",
         _roofline(shown),
         _every(report) if has_gpu else "",
+        _doubtful(report),
         _table(report),
     ]
     data = json.dumps(report).replace("</", "<\\/")
@@ -65,6 +70,8 @@ def _introduction(report: Report) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in machine.items() if k not in _MACHINE)
     points, left = len(report["points"]), len(report["left out"])
     out = f"; {left} were left out (the last table says why)" if left else ""
+    doubtful = points - len(trusted(report["points"]))
+    out += f"; {doubtful} are in doubt (marked, and listed below)" if doubtful else ""
     return (
         f"<p>{escape(machine['cpu'])}, {machine['cores']} cores; {escape(gpu)}.<br>"
         f"<small>{escape(report['date'])}, {escape(versions)}. {points} measurements in {report['seconds']:.0f} seconds"
@@ -72,10 +79,15 @@ def _introduction(report: Report) -> str:
     )
 
 
-def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    return f'<div class="scroll"><table><tr>{top}</tr>{"".join(f"<tr>{line}</tr>" for line in lines)}</table></div>'
+def _rows(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table. The first columns, `words` of them, hold words and are aligned left; the others hold numbers."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        kinds = [f"<{tag}{' class=left' * (place < words)}>" for place in range(len(cells))]
+        return "".join(f"{kind}{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells))
+
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table><tr>{line("th", head)}</tr>{body}</table></div>'
 
 
 def _ceilings(report: Report) -> str:
@@ -96,43 +108,54 @@ def _ceilings(report: Report) -> str:
 
 def _costs(report: Report) -> str:
     cost = report["launch"]
-    rows = [
-        (
-            short(c["bytes"], "B"),
-            seconds(c["upload"]),
-            short(c["bytes"] / c["upload"], "B/s"),
-            seconds(c["download"]),
-            short(c["bytes"] / c["download"], "B/s"),
-        )
-        for c in report["copies"]
-    ]
+    ways = [way for way in COPIES if any(way in c for c in report["copies"])]
+    rows = [[short(c["bytes"], "B"), *[cell for way in ways for cell in _copied(c, way)]] for c in report["copies"]]
+    head = ["copied", *[text for way in ways for text in (COPIES[way], "")]]
+    note = "" if "upload pinned" in ways else " Pinned memory, which the GPU reads by itself, was not measured."
     return (
         "<h2>What a launch and a copy cost</h2>"
-        f"<p>A program of one small kernel takes {seconds(cost['host'])} of the host to be asked for, "
-        f"{seconds(cost['call'])} each in a row, and {seconds(cost['waited for'])} if it is waited for. "
-        "No GPU is faster than that, however little there is to compute.</p>"
-        + _rows(["copied", "up", "", "down", ""], rows)
+        f"<p>Launching a program of one small kernel costs {seconds(cost['host'])} of host time, "
+        f"{seconds(cost['call'])} back to back, and {seconds(cost['waited for'])} with a synchronise. "
+        "No GPU is faster than that, however little there is to compute.</p><p>Copies between the GPU and ordinary "
+        f"(pageable) memory are staged by the driver, at a fraction of the bus's rate.{note}</p>" + _rows(head, rows, 0)
     )
+
+
+COPIES = {
+    "upload": "up, pageable",
+    "upload pinned": "up, pinned",
+    "download": "down, pageable",
+    "download pinned": "down, pinned",
+}
+
+
+def _copied(c: dict[str, float], way: str) -> tuple[str, str]:
+    """The time of a copy and its rate."""
+    return (seconds(c[way]), short(c["bytes"] / c[way], "B/s")) if way in c else ("", "")
 
 
 def _crossovers(report: Report) -> str:
     rows = [
-        (c["case"], c["pass"], c["unit"], start_of(c, "staying"), start_of(c, "copied")) for c in report["crossovers"]
+        (c["case"], c["pass"], c["unit"], start_of(c, "staying"), start_of(c, "copied"), f"{c['sizes']}")
+        for c in report["crossovers"]
     ]
-    head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]
+    head = ["", "pass", "size counts", "GPU is faster", "with copies at every call", "sizes"]
     return (
-        "<h2>Where the GPU starts to pay</h2><p>The size from which on the GPU is faster, read off between the sizes "
-        "that were measured. The last column adds the copies of all operands and results to every call; for models, "
-        "whose values stay where they are, it is left out.</p>" + _rows(head, rows)
+        "<h2>At what size a GPU becomes worth it</h2><p>The size from which the GPU is faster, interpolated between "
+        "the sizes that were measured on both; the last column says how many. The column before it adds the copies of "
+        "all operands and results to every call. Models keep their values on the device, so it is empty for them.</p>"
+        + _rows(head, rows, 5)
     )
 
 
 def start_of(c: dict[str, Any], name: str) -> str:
-    """The size from which on the GPU pays, in words."""
+    """The size from which the GPU is faster, in words."""
     if name not in c:
         return ""
     found = c[name]
-    return "at no size here" if found is None else f"{short(found)}{', the least here' * (found == c['least'])}"
+    if found is None:
+        return "never, in the range measured"
+    return f"from the smallest size ({short(found)})" if found == c["least"] else f"from {short(found)}"
 
 
 def _speedups(report: Report) -> str:
@@ -141,7 +164,11 @@ def _speedups(report: Report) -> str:
         (f"{c['case']}, {c['pass']}", c["speedup"], f"{c['case']}, {c['pass']}, at {short(c['at'])} {c['unit']}")
         for c in found
     ]
-    return f'<h2>How much faster, at the largest size that both did</h2><div class="scroll">{bars(rows)}</div>'
+    return (
+        "<h2>How much faster, at the largest size that both did</h2><p>CPU time over GPU time, on a logarithmic "
+        "axis.</p>"
+        f'<div class="scroll">{bars(rows)}</div>'
+    )
 
 
 # --- plots ----------------------------------------------------------------------------------------------------------
@@ -152,7 +179,11 @@ def _times(report: Report) -> str:
     marks = {(c["case"], c["pass"]): c["staying"] for c in report["crossovers"]}
     key = "forward, a full line; forward and backward, or a step of training, a dashed one"
     if report["crossovers"]:
-        key += "; forward on the GPU with its copies, dotted. The faint upright line is where the GPU starts to pay"
+        key += (
+            "; forward on the GPU with its copies, dotted. The faint vertical line marks where the GPU becomes faster"
+        )
+    if len(trusted(report["points"])) < len(report["points"]):
+        key += ". A hollow point is a time in doubt"
     drawn = dict.fromkeys(point["device"] for point in report["points"])
     devices = ", ".join(f'<b class="{device}">{DEVICES[device]}</b>' for device in drawn)
     panels = [
@@ -171,13 +202,14 @@ def _panel(points: Sequence[Point], crossing: float | None) -> str:
         for name in dict.fromkeys(p["pass"] for p in points):
             own = [p for p in points if (p["device"], p["pass"]) == (device, name)]
             kind = device if name == "forward" else f"{device} both"
-            curves.append(TimeCurve(kind, [(p["size"], p["seconds"], _said(p)) for p in own]))
+            hollow = frozenset(i for i, p in enumerate(own) if p.get("doubt"))
+            curves.append(TimeCurve(kind, [(p["size"], p["seconds"], _said(p)) for p in own], hollow=hollow))
     moved = [p for p in points if p.get("copies") and p["pass"] == "forward"]
     curves.append(TimeCurve("gpu copied", [(p["size"], p["seconds"] + p["copies"], _said(p)) for p in moved]))
     drawn = [(x, y) for curve in curves for x, y, _ in curve.points]
     axes = Axes(points[0]["case"], points[0]["unit"], "time", drawn, seconds)
     if crossing is not None:
-        axes.mark(crossing, "gpu", f"the GPU is faster from {short(crossing)} on")
+        axes.mark(crossing, "gpu", f"the GPU is faster from {short(crossing)}")
     for curve in curves:
         if curve.points:
             axes.add(curve)
@@ -188,19 +220,19 @@ def _said(p: Point) -> str:
     """A point in words."""
     said = f"{DEVICES[p['device']]}, {p['pass']}, {short(p['size'])} {p['unit']}: {seconds(p['seconds'])}"
     if p.get("host"):
-        said += f", of the host {seconds(p['host'])}"
+        said += f", host {seconds(p['host'])}"
     if p.get("copies"):
         said += f", copies {seconds(p['copies'])}"
     if p.get("bytes"):
         rates = short(p["bytes"] / p["seconds"], "B/s"), short(p["flops"] / p["seconds"], "FLOP/s")
         said += f"; {rates[0]}, {rates[1]}"
-    return said
+    return f"{said}. In doubt: {p['doubt']}" if p.get("doubt") else said
 
 
 def _roofline(report: Report) -> str:
     """Operations a second over operations for a byte, under what memory and arithmetic allow."""
     largest: dict[tuple[str, str, str], Point] = {}
-    for p in report["points"]:
+    for p in trusted(report["points"]):
         if p.get("flops") and p["pass"] == "forward":
             largest[p["case"], p["pass"], p["device"]] = p
     dots = [(p["flops"] / p["bytes"], p["flops"] / p["seconds"], p) for p in largest.values()]
@@ -216,7 +248,7 @@ def _roofline(report: Report) -> str:
                 roof = [(x, min(found[kind], x * found["bandwidth"]), "") for x in xs]
                 roofs.append((f"{device} roof", f"{DEVICES[device]}, {kind}", roof))
     around = [(x, y) for x, y, _ in dots] + [(x, y) for _, _, roof in roofs for x, y, _ in roof]
-    axes = Axes("", "floating-point operations for a byte of operands and results", "FLOP/s", around, short, 1060, 480)
+    axes = Axes("", "floating-point operations per byte of operands and results", "FLOP/s", around, short, 1060, 480)
     for kind, words, roof in roofs:
         axes.add(TimeCurve(kind, roof))
         axes.text(roof[-1][0], roof[-1][1] * 1.8, words, kind.split()[0])
@@ -224,14 +256,14 @@ def _roofline(report: Report) -> str:
         axes.add(TimeCurve(p["device"], [(x, y, f"{p['case']}: {_said(p)}")], line=False))
         axes.text(x, y * 0.7, p["case"], p["device"])
     return (
-        "<h2>Against the ceilings</h2><p>Forward passes at the largest size. What is below the slope waits for memory, "
-        "what is below the flat for arithmetic; the distance to the line is what is left to win. Ops that the caches "
-        f'serve can be above it.</p><div class="scroll">{axes.svg()}</div>'
+        "<h2>Against the ceilings</h2><p>Forward passes at the largest size. A point below the slope waits for "
+        "memory, one below the flat part for arithmetic; its distance from the line is what could still be gained. Ops "
+        f'served by the caches can lie above it.</p><div class="scroll">{axes.svg()}</div>'
     )
 
 
 def _every(report: Report) -> str:
-    """A row for each of the other ops: how much faster the GPU is at the largest size, and from where on."""
+    """A row for each of the other ops: how much faster the GPU is at the largest size, and from which size."""
     own = {p["case"] for p in report["points"] if p["family"] == FAMILY}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for c in report["crossovers"]:
@@ -246,16 +278,46 @@ def _every(report: Report) -> str:
     ]
     forward = [by["forward"] for by in found.values() if "forward" in by]
     faster = sum(c["speedup"] > 1 for c in forward)
-    head = ["", *[text for p in passes for text in (p, "from", "with copies from")]]
+    two = sum(c["sizes"] < 3 for c in forward)
+    few = f" {two} of them were measured at fewer than three sizes, so where they cross is rough." if two else ""
+    head = ["", *[text for p in passes for text in (p, "GPU is faster", "with copies")]]
     return (
         f"<h2>Every other op</h2><p>Of {len(forward)} more ops the GPU is faster at {faster} forward, at the largest "
-        "size that both did. For each: how many times as fast at that size, the elements from which on it is faster, "
-        f"and those with the copies.</p><details><summary>{len(found)} ops</summary>{_rows(head, rows)}</details>"
+        "size that both did. For each: how many times as fast at that size, the number of elements from which it is "
+        f"faster, and the same with the copies.{few}</p><details><summary>{len(found)} ops</summary>"
+        f"{_rows(head, rows, len(head))}</details>"
     )
 
 
 def _gain(c: dict[str, Any]) -> list[str]:
     return [f"{c['speedup']:.3g} x at {short(c['at'])}", start_of(c, "staying"), start_of(c, "copied")]
+
+
+def _doubtful(report: Report) -> str:
+    """The times that cannot be right beside the others."""
+    rows = [
+        (
+            p["case"],
+            p["pass"],
+            DEVICES[p["device"]],
+            f"{short(p['size'])} {p['unit']}",
+            seconds(p["seconds"]),
+            p["doubt"],
+            f"{p.get('times measured', 1)}",
+        )
+        for p in report["points"]
+        if p.get("doubt")
+    ]
+    if not rows:
+        return ""
+    head = ["", "pass", "on", "size", "time", "why it is in doubt", "measured"]
+    return (
+        f"<h2>Times in doubt</h2><p>{len(rows)} of {len(report['points'])} times cannot be right beside the others, by "
+        "more than a factor of 1.5: a forward pass that takes longer than forward and backward together, or a size "
+        "that takes longer than a larger one. Something else ran on the machine, or another kernel serves the larger "
+        "size. They are drawn hollow and are left out of all comparisons.</p>"
+        f"<details><summary>{len(rows)} rows</summary>{_rows(head, rows, 6)}</details>"
+    )
 
 
 def _table(report: Report) -> str:
@@ -269,7 +331,7 @@ def _table(report: Report) -> str:
             p["pass"],
             DEVICES[p["device"]],
             f"{short(p['size'])} {p['unit']}",
-            seconds(p["seconds"]),
+            seconds(p["seconds"]) + " ?" * bool(p.get("doubt")),
             seconds(p["host"]) if p.get("host") else "",
             seconds(p["copies"]) if p.get("copies") else "",
             short(moved, "B/s") if moved else "",
@@ -280,10 +342,10 @@ def _table(report: Report) -> str:
 
     head = ["", "pass", "on", "size", "time", "host", "copies", "memory", "of its", "arithmetic", "of its"]
     left = [(p["case"], DEVICES[p["device"]], f"{short(p['size'])} {p['unit']}", p["why"]) for p in report["left out"]]
-    rest = f"<details><summary>what was left out</summary>{_rows(['', 'on', 'size', 'why'], left)}</details>"
+    rest = f"<details><summary>what was left out</summary>{_rows(['', 'on', 'size', 'why'], left, 4)}</details>"
     return (
-        "<h2>Everything</h2><p>Bytes are those of operands and results, each once; what a kernel moves besides counts "
-        "against it. The share is that of what the machine can do.</p>"
-        f"<details><summary>{len(report['points'])} rows</summary>{_rows(head, map(cells, report['points']))}</details>"
-        + (rest if left else "")
+        "<h2>Everything</h2><p>Bytes are those of operands and results, each counted once; whatever else a kernel "
+        "moves counts against it. Percentages are of what the machine can do. A question mark is a time in doubt.</p>"
+        f"<details><summary>{len(report['points'])} rows</summary>"
+        f"{_rows(head, map(cells, report['points']), 4)}</details>" + (rest if left else "")
     )

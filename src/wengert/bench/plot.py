@@ -17,6 +17,7 @@ class TimeCurve(NamedTuple):
     kind: str
     points: Sequence[tuple[float, float, str]]
     line: bool = True
+    hollow: frozenset[int] = frozenset()  # which points are drawn hollow, and not joined
 
 
 class Axes:
@@ -59,10 +60,12 @@ class Axes:
         """Draw a curve."""
         places = [self.place(x, y) for x, y, _ in curve.points]
         if curve.line:
-            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+            joined = [place for i, place in enumerate(places) if i not in curve.hollow]
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in joined)
             self.parts.append(f'<polyline class="{curve.kind}" points="{path}"/>')
-        for (x, y), (_, _, said) in zip(places, curve.points):
-            dot = f'<circle class="{curve.kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.2">'
+        for i, ((x, y), (_, _, said)) in enumerate(zip(places, curve.points)):
+            kind = f"{curve.kind} doubt" if i in curve.hollow else curve.kind
+            dot = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.2">'
             self.parts.append(f"{dot}<title>{escape(said)}</title></circle>")
 
     def mark(self, x: float, kind: str, said: str) -> None:
@@ -109,22 +112,28 @@ def _ticks(low: float, high: float, most: int = 8) -> list[float]:
 
 
 def bars(rows: Sequence[tuple[str, float, str]], width: int = 760) -> str:
-    """Named ratios as bars from 1 on, to the right where they are more; each with what is said of it."""
-    label, row = max([200, *(int(LETTER * len(name)) for name, _, _ in rows)]), 20
+    """Named ratios as bars from 1 on a logarithmic axis, to the right if they are more; each with a hint."""
+    label, row, top = max([200, *(int(LETTER * len(name)) for name, _, _ in rows)]), 20, 26
     most = max([abs(math.log10(ratio)) for _, ratio, _ in rows] + [1.0])
     least = min([math.log10(ratio) for _, ratio, _ in rows] + [0.0])
-    scale = (width - label - 90) / (most - min(least, 0.0))
-    zero = label + 20 - min(least, 0.0) * scale
-    parts = [f'<path class="axis" d="M{zero:.1f} 4V{len(rows) * row + 4}"/>']
+    scale = (width - label - 90) / (most - least)
+    zero, bottom = label + 20 - least * scale, top + len(rows) * row
+    parts = []
+    for number in _ticks(least - 0.01, most):
+        at = zero + math.log10(number) * scale
+        kind = "axis" if number == 1 else "grid"
+        parts.append(f'<path class="{kind}" d="M{at:.1f} {top - 6}V{bottom}"/>')
+        parts.append(f'<text x="{at:.1f}" y="{top - 11}" text-anchor="middle">{number:g} x</text>')
+    parts.append(f'<text x="{label}" y="{top - 11}" text-anchor="end">times as fast as the CPU</text>')
     for i, (name, ratio, said) in enumerate(rows):
-        length, y = math.log10(ratio) * scale, 6 + i * row
+        length, y = math.log10(ratio) * scale, top + i * row
         kind = "gpu" if ratio >= 1 else "cpu"
         x = zero + min(length, 0)
         parts.append(f'<text x="{label}" y="{y + 12}" text-anchor="end">{escape(name)}</text>')
         bar = f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{max(abs(length), 1):.1f}" height="14">'
         parts.append(f"{bar}<title>{escape(said)}</title></rect>")
         parts.append(f'<text x="{max(zero, zero + length) + 5:.1f}" y="{y + 12}">{ratio:.3g} x</text>')
-    return f'<svg viewBox="0 0 {width} {len(rows) * row + 10}" width="{width}" role="img">\n{"".join(parts)}\n</svg>'
+    return f'<svg viewBox="0 0 {width} {bottom + 6}" width="{width}" role="img">\n{"".join(parts)}\n</svg>'
 
 
 def short(number: float, unit: str = "") -> str:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from wengert.core.cores import available_cores
 from wengert.core.errors import ArgumentError
 from wengert.distributed import mpiexec as mpi
 from wengert.distributed import processes
@@ -161,7 +162,7 @@ class _Run:
         program = [sys.executable, "-m", "wengert.distributed.begin", *asked.program]
         environment = {**os.environ, "WENGERT_CONTROL": self._server.address, "WENGERT_NONCE": self._nonce}
         if chosen_threads() is None:
-            environment["OMP_NUM_THREADS"] = str(max(1, _cores() // asked.a_machine()))
+            environment["OMP_NUM_THREADS"] = str(max(1, available_cores() // asked.a_machine()))
         for name in ("RANK", "SIZE", "LOCAL_RANK"):
             environment.pop(f"WENGERT_{name}", None)  # of a launch around this one
         if self._found is not None:
@@ -277,10 +278,6 @@ def _place(rank: int, size: int) -> dict[str, str]:
 
 def _as_shells_say(status: int) -> int:
     return 128 - status if status < 0 else status
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _tagged(rank: int | None, line: bytes) -> bytes:

@@ -18,6 +18,7 @@ from wengert.backends.comm import nccl
 from wengert.backends.cpu import toolchain
 from wengert.backends.cuda import bindings, blas, compile, dnn, fft, solver_calls
 from wengert.core import cache
+from wengert.core.cores import available_cores
 from wengert.core.errors import CacheError, CompilerError, DeviceError
 from wengert.distributed import mpiexec
 
@@ -75,7 +76,7 @@ def _versions() -> Iterator[Diagnosis]:
 
 
 def _machine() -> Iterator[Diagnosis]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = available_cores()
     yield Diagnosis("system", f"{platform.system()} {platform.machine()}, {cores} cores")
     yield Diagnosis("devices", ", ".join(wengert.__array_namespace_info__().devices()))
     compiler = toolchain.compiler()

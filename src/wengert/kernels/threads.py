@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import os
 
+from wengert.core.cores import available_cores
+
 
 @functools.cache
 def thread_count() -> int:
     """How many threads to use: OMP_NUM_THREADS, or as many as there are cores for this process."""
-    return chosen_threads() or len(os.sched_getaffinity(0))
+    return chosen_threads() or available_cores()
 
 
 def chosen_threads() -> int | None:

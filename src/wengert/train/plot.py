@@ -1,44 +1,48 @@
-"""The plot of a run as SVG: a panel for each measure, with its course in training and in testing over the steps.
+"""The plot of a run as SVG: a panel for each measure, with its course in training and in testing over steps and epochs.
 
-The panel is for what comes after the first twentieth of the steps; what was beyond it before runs along its edge.
+A panel's range is that of the values after the first twentieth of the steps. A curve that leaves it ends at the edge,
+where a triangle and a number say how far it goes. The drawing has no background, and its colours can be read on a light
+and on a dark page.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 Curve = Sequence[tuple[float, float]]
 """Points (step, value)."""
 
-WIDTH, HEIGHT = 420, 260
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 34, 36
-COLOURS = {"train": "#7e57c2", "test": "#ef6c00", "validation": "#26a69a"}
+WIDTH, HEIGHT = 420, 276
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 34, 52
+COLOURS = {"train": "#8d6ad0", "test": "#dd6f12", "validation": "#1f9c8f"}
+TEXT, GRID = "#7b8190", "#7b819040"  # in the middle between a white and a dark page
+MOST_EPOCHS = 6  # that are labelled
 
 
-def plot(title: str, panels: Mapping[str, Mapping[str, Curve]]) -> str:
-    """An SVG of panels by name, each of curves by name.
+def plot(title: str, panels: Mapping[str, Mapping[str, Curve]], steps_per_epoch: float | None = None) -> str:
+    """An SVG of panels by name, each of curves by name; with `steps_per_epoch` an axis of epochs below that of steps.
 
     >>> plot("run", {"loss": {"train": [(0, 2.0), (10, 0.5)]}}).count("<polyline")
     1
     """
-    parts = [_panel(name, curves, i * WIDTH) for i, (name, curves) in enumerate(panels.items())]
+    parts = [_panel(name, curves, i * WIDTH, steps_per_epoch) for i, (name, curves) in enumerate(panels.items())]
     width = WIDTH * max(len(parts), 1)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}" '
-            'font-family="sans-serif" font-size="11">',
+            f'font-family="sans-serif" font-size="11" fill="{TEXT}">',
             f"<title>{escape(title)}</title>",
-            f'<rect width="{width}" height="{HEIGHT}" fill="white"/>',
             *parts,
             "</svg>\n",
         ]
     )
 
 
-def _panel(name: str, curves: Mapping[str, Curve], left: int) -> str:
-    points = [point for curve in curves.values() for point in curve if math.isfinite(point[1])]
+def _panel(name: str, curves: Mapping[str, Curve], left: int, steps_per_epoch: float | None) -> str:
+    finite = {label: [point for point in curve if math.isfinite(point[1])] for label, curve in curves.items()}
+    points = [point for curve in finite.values() for point in curve]
     last = max((x for x, _ in points), default=1) or 1
     values = [y for x, y in points if x >= last / 20] or [0.0, 1.0]
     marks = _marks(min(values), max(values))
@@ -46,30 +50,100 @@ def _panel(name: str, curves: Mapping[str, Curve], left: int) -> str:
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = LEFT + x / last * (WIDTH - LEFT - RIGHT)
-        return left + across, TOP + (high - min(max(y, low), high)) / (high - low) * (HEIGHT - TOP - BOTTOM)
+        return left + across, TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     parts = [f'<text x="{left + LEFT}" y="18" font-size="13" font-weight="bold">{escape(name)}</text>']
     for mark in marks:
         x, y = place(0, mark)
-        parts.append(f'<path d="M{x:.1f} {y:.1f}H{left + WIDTH - RIGHT}" stroke="#ddd"/>')
-        parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" text-anchor="end" fill="#555">{mark:g}</text>')
-    for share in (0, 0.5, 1):
-        x, y = place(share * last, low)
-        anchor = "middle" if share < 1 else "end"
-        text = f"{'step ' if not share else ''}{share * last:,.0f}"
-        parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="{anchor}" fill="#555">{text}</text>')
-    at = left + WIDTH - RIGHT
-    for label, curve in reversed(list(curves.items())):
-        colour = COLOURS.get(label, "#555")
-        places = [place(x, y) for x, y in curve if math.isfinite(y)]
-        path = " ".join("{:.1f},{:.1f}".format(*each) for each in places)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-        if len(places) == 1:
-            x, y = places[0]
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+        parts.append(f'<path d="M{x:.1f} {y:.1f}H{left + WIDTH - RIGHT}" stroke="{GRID}"/>')
+        parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{mark:g}</text>')
+    steps = [(share * last, f"{share * last:,.0f}") for share in (0, 0.5, 1)]
+    parts += _axis("step", [(place(x, low)[0], text) for x, text in steps], left, 18)
+    if steps_per_epoch:
+        epochs = [(x, text) for x, text in _epochs(last / steps_per_epoch)]
+        parts += _axis("epoch", [(place(x * steps_per_epoch, low)[0], text) for x, text in epochs], left, 36)
+    at, rows = left + WIDTH - RIGHT, {"▲": 0, "▼": 0}
+    for label, curve in reversed(finite.items()):
+        colour = COLOURS.get(label, TEXT)
+        for piece in _pieces(curve, low, high):
+            path = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in piece)
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
+            if len(piece) == 1:
+                x, y = place(*piece[0])
+                parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+        for triangle, x, value, edge in _outside(curve, low, high):
+            parts.append(_beyond(triangle, value, place(x, edge), rows[triangle], colour))
+            rows[triangle] += 1
         parts.append(f'<text x="{at}" y="18" text-anchor="end" fill="{colour}">{escape(label)}</text>')
         at -= 16 + 6 * len(label)
     return "\n".join(parts)
+
+
+def _axis(name: str, places: Sequence[tuple[float, str]], left: int, below: int) -> list[str]:
+    """The name of an axis at the left, and its numbers; one at the right edge ends there."""
+    y, right = HEIGHT - BOTTOM + below, left + WIDTH - RIGHT
+    parts = [f'<text x="{left + LEFT - 12}" y="{y}" text-anchor="end">{name}</text>']
+    for x, text in places:
+        anchor = "end" if x > right - 4 * len(text) else "middle"
+        parts.append(f'<text x="{min(x, right):.1f}" y="{y}" text-anchor="{anchor}">{text}</text>')
+    return parts
+
+
+def _epochs(count: float) -> list[tuple[int, str]]:
+    """The epochs that are labelled: 0, and round ones up to the last.
+
+    >>> [epoch for epoch, _ in _epochs(4)], [epoch for epoch, _ in _epochs(30)]
+    ([0, 1, 2, 3, 4], [0, 5, 10, 15, 20, 25, 30])
+    """
+    scale = 10 ** max(math.floor(math.log10(max(count, 1) / MOST_EPOCHS)), 0)
+    step = next(scale * factor for factor in (1, 2, 5, 10) if count / (scale * factor) <= MOST_EPOCHS)
+    return [(epoch, f"{epoch:,}") for epoch in range(0, math.floor(count + 1e-9) + 1, step)]
+
+
+# --- what lies beyond the panel -------------------------------------------------------------------------------------
+
+
+def _pieces(curve: Curve, low: float, high: float) -> Iterator[list[tuple[float, float]]]:
+    """The parts of a curve between two values, each up to the edge where it goes on beyond it.
+
+    >>> list(_pieces([(0, 4.0), (1, 2.0), (2, 1.0)], 0.0, 3.0))
+    [[(0.5, 3.0), (1, 2.0), (2, 1.0)]]
+    """
+    piece: list[tuple[float, float]] = []
+    for here, there in zip(curve, [*curve[1:], None]):
+        if low <= here[1] <= high:
+            piece.append(here)
+        if there is None:
+            continue
+        crossings = [_crossing(here, there, edge) for edge in (low, high) if (here[1] - edge) * (there[1] - edge) < 0]
+        piece += sorted(crossings)
+        if piece and not low <= there[1] <= high:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _crossing(here: tuple[float, float], there: tuple[float, float], edge: float) -> tuple[float, float]:
+    share = (edge - here[1]) / (there[1] - here[1])
+    return here[0] + share * (there[0] - here[0]), edge
+
+
+def _outside(curve: Curve, low: float, high: float) -> Iterator[tuple[str, float, float, float]]:
+    """For each edge that a curve goes beyond: a triangle, where and how far it goes, and the edge."""
+    above = max((y, x) for x, y in curve) if curve else (high, 0.0)
+    below = min((y, x) for x, y in curve) if curve else (low, 0.0)
+    if above[0] > high:
+        yield "▲", above[1], above[0], high
+    if below[0] < low:
+        yield "▼", below[1], below[0], low
+
+
+def _beyond(mark: str, value: float, place: tuple[float, float], row: int, colour: str) -> str:
+    """What says at the edge that a curve goes on to a value; each of several curves in a row of its own."""
+    x, y = place
+    down = 10 + 13 * row if mark == "▲" else -3 - 13 * row
+    return f'<text class="beyond" x="{x + 4:.1f}" y="{y + down:.1f}" fill="{colour}">{mark} {value:.3g}</text>'
 
 
 def _marks(low: float, high: float) -> list[float]:

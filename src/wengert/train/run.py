@@ -374,4 +374,4 @@ class Run:
             }
             for name in names
         }
-        (self.out / "run.svg").write_text(plot(self.recipe.title, panels))
+        (self.out / "run.svg").write_text(plot(self.recipe.title, panels, self.updates_per_epoch))

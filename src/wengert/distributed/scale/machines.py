@@ -6,10 +6,10 @@ the time of a step.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 
+from wengert.core.cores import available_cores
 from wengert.core.errors import ArgumentError
 
 GB = 1e9
@@ -99,7 +99,7 @@ def cluster(name: str) -> Cluster:
 
 def this_machine(ranks: int, links: Links) -> Cluster:
     """This machine, whose collectives took this long."""
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     source = "measured, here and now" + (", by as many processes at once as there are cores" if ranks > 1 else "")
     return Cluster(HERE, max(ranks, 1), links, links, cores >= 2 * ranks, (source,), cores=cores / ranks)
 

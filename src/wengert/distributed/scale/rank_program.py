@@ -7,7 +7,6 @@ memory. Steps are timed on this machine, or by what another one does at its peak
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from wengert.compiler.memory import storage
 from wengert.compiler.pieces import Compute, Pieces, Receive, Send
 from wengert.core import tree
 from wengert.core.canonical import canonical
+from wengert.core.cores import available_cores
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node
@@ -191,7 +191,7 @@ def timed(plan: Plan, cores: float = 0.0) -> list[float]:
     program: Any = program_of(plan)
     rng = np.random.default_rng(0)
     arrays = [_made_up(node, rng) for node in plan.graph.inputs]
-    others = len(os.sched_getaffinity(0)) - 1 if 0 < cores <= 1 else 0
+    others = available_cores() - 1 if 0 < cores <= 1 else 0
     with beside(others, lambda: program(arrays)):
         found = step_seconds(program, lambda: program(arrays), REPEATS)
     turns = 1 / cores if 0 < cores < 1 else 1.0
