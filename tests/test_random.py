@@ -301,7 +301,7 @@ def test_parameters_broadcast_into_the_shape():
     assert x.dtype is wg.float64 and (x.numpy()[1] > 50).all()
     assert wg.random.normal(mean=mean, std=wg.tensor([1.0, 2.0, 3.0])).shape == (2, 3)
     assert wg.random.normal(mean=mean, dtype=wg.float16).dtype is wg.float16
-    with pytest.raises(ShapeError, match=r"parameters of shape \(2, 1\) do not broadcast into the shape \(3,\)"):
+    with pytest.raises(ShapeError, match=r"parameters of shape \(2, 1\) do not broadcast to the shape \(3,\)"):
         wg.random.normal((3,), mean)
 
 

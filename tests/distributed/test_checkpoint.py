@@ -203,12 +203,12 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
 def test_an_incomplete_checkpoint_is_told(tmp_path):
     folder = small(tmp_path)
     (folder / manifests.NAME).unlink()
-    with pytest.raises(FileError, match=r"is incomplete: it has files of the ranks 0, 1, 2 and no manifest.json"):
+    with pytest.raises(FileError, match=r"is incomplete: it has files of the ranks 0, 1, 2 but no manifest.json"):
         wg.load(folder)
 
 
 def test_the_file_of_a_rank_alone_is_refused(tmp_path):
-    with pytest.raises(FileError, match="is the part of one rank; load the folder"):
+    with pytest.raises(FileError, match="holds the part of one rank only; load the folder"):
         wg.load(next(small(tmp_path).glob("rank-00001.*")))
 
 
@@ -224,17 +224,17 @@ def test_the_file_of_a_rank_alone_is_refused(tmp_path):
         ),
         (
             lambda m: with_blocks(m, "model.rows", lambda b: [*b[:2], b[2]._replace(start=(17, 0))]),
-            "'model.rows' ends outside of it",
+            "'model.rows' extends beyond it",
         ),
         (lambda m: with_blocks(m, "model.rows", lambda b: []), r"'model.rows' at \[0, 0\] is missing"),
-        (lambda m: with_blocks(m, "model.rows", lambda b: [b[0]._replace(offset=10**6), *b[1:]]), "is not inside of"),
+        (lambda m: with_blocks(m, "model.rows", lambda b: [b[0]._replace(offset=10**6), *b[1:]]), "lies outside"),
         (
             lambda m: with_blocks(m, "model.rows", lambda b: [b[0]._replace(checksums=()), *b[1:]]),
             "too few or too many",
         ),
-        (lambda m: m._replace(files=(m.files[0]._replace(name="../x"), *m.files[1:])), "is no file of rank 0"),
-        (lambda m: m._replace(files=(m.files[1], m.files[0], m.files[2])), "is no file of rank 0"),
-        (lambda m: m._replace(structure={"tensor": "model.nothing"}), "does not fit its tensors"),
+        (lambda m: m._replace(files=(m.files[0]._replace(name="../x"), *m.files[1:])), "is not a file of rank 0"),
+        (lambda m: m._replace(files=(m.files[1], m.files[0], m.files[2])), "is not a file of rank 0"),
+        (lambda m: m._replace(structure={"tensor": "model.nothing"}), "does not match its tensors"),
     ],
 )
 def test_manifests_that_do_not_fit_together_are_refused(tmp_path, change, message):
@@ -291,7 +291,7 @@ def test_a_changed_byte_is_refused_by_the_name_of_its_tensor(tmp_path):
     content = bytearray(path.read_bytes())
     content[block.offset + 3] ^= 1
     path.write_bytes(content)
-    with pytest.raises(FileError, match=r"rank-00001.*was altered: the tensor 'model.rows' is not what was saved"):
+    with pytest.raises(FileError, match=r"rank-00001.*is corrupt: the checksum of the tensor 'model.rows' does not match"):
         wg.load(folder)
     check_other = read_checkpoint(folder, states(one_axis(3), 3)[0], 0)  # whose blocks are as they were
     assert same(check_other["model"]["rows"].node.buffer.block, WHOLES["rows"][:8])

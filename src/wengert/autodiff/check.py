@@ -30,7 +30,7 @@ Flat = Callable[..., tuple[Tensor, ...]]  # a function of real and complex tenso
 
 
 class GradientMismatch(GradientError, AssertionError):
-    """`check_grads` found a derivative that is not that of the values."""
+    """`check_grads` found a derivative that disagrees with differences of values."""
 
 
 def check_grads(
@@ -42,19 +42,19 @@ def check_grads(
     atol: float = 1e-5,
     rtol: float = 1e-3,
 ) -> None:
-    """Compare the derivatives of `function` at `args` with differences of its values; raise where they differ.
+    """Compare the derivatives of `function` at `args` with finite differences; raises an error where they disagree.
 
-    Checked are `modes` in every nesting up to `order`, by all floating-point and complex leaves of the arguments, which
-    are taken in float64 and complex128; other leaves are held fixed, and other results left out.
+    It checks all nestings of `modes` up to `order`, with respect to all floating-point and complex leaves of the
+    arguments, converted to float64 and complex128. Other leaves are held fixed, and other results are ignored.
 
     >>> import wengert as wg
     >>> wg.check_grads(wg.tanh, (wg.tensor([0.5, -1.0]),), order=3)
     """
     for mode in modes:
         if mode not in ("reverse", "forward"):
-            raise ArgumentError(f'check_grads: a mode is "reverse" or "forward", not {mode!r}')
+            raise ArgumentError(f'check_grads: a mode must be "reverse" or "forward", not {mode!r}')
     if not isinstance(args, (tuple, list)):
-        raise ArgumentError("check_grads: args is a tuple with one entry for each argument: write (x,)")
+        raise ArgumentError("check_grads: args must be a tuple with one entry for each argument: write (x,)")
     flat, points, names = _inexact_part(function, tuple(args))
     _Check(names, tuple(modes), eps, atol, rtol).check(flat, points, order, ())
 
@@ -65,7 +65,9 @@ def _inexact_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[
     owners = [i for i, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
     places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
     if not places:
-        raise ArgumentError("check_grads: no argument has a floating-point or complex value to differentiate by")
+        raise ArgumentError(
+            "check_grads: no argument has a floating-point or complex value to differentiate with respect to"
+        )
     points = [_wide(leaves[i].detach().numpy() if isinstance(leaves[i], Tensor) else leaves[i]) for i in places]
     names = [f"argument {owners[i]}" + _part(owners, i) for i in places]
 
@@ -76,7 +78,7 @@ def _inexact_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[
         outputs = tree.flatten(function(*tree.unflatten(structure, filled)))[0]
         found = tuple(out for out in outputs if isinstance(out, Tensor) and out.dtype in INEXACT)
         if not found:
-            raise ArgumentError("check_grads: the function gives no floating-point or complex tensor")
+            raise ArgumentError("check_grads: the function returns no floating-point or complex tensor")
         return found
 
     return flat, points, names
@@ -184,7 +186,8 @@ class _Check:
             if not self._close(got, wanted):
                 result = f" of result {i}" if len(expected) > 1 else ""
                 raise GradientMismatch(
-                    f"check_grads, {name}, by {argument}: the derivative{result} along a random direction is\n"
+                    f"check_grads, {name}, with respect to {argument}: the derivative{result} along a random "
+                    "direction is\n"
                     f"  expected {np.array2string(np.asarray(wanted), threshold=20)} (difference of values)\n"
                     f"  found    {np.array2string(np.asarray(got), threshold=20)}"
                 )

@@ -21,7 +21,7 @@ from wengert.tensor import Tensor, family_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, keeping only its arguments for the backward and computing the rest again there.
+    """`function`, storing only its arguments for the backward pass, which recomputes everything else.
 
     >>> import wengert as wg
     >>> wg.grad(wg.checkpoint(lambda x: wg.sin(wg.sin(x))))(0.0).item()

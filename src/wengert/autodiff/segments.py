@@ -24,7 +24,7 @@ DEFAULT = 1 << 30
 
 
 def lengths(steps: int, carry: int, memory: object) -> list[int]:
-    """The lengths of nested scans, the outer one first, for carries of so many bytes and all of them within `memory`.
+    """The lengths of nested scans, outermost first, such that the stored carries fit into `memory`.
 
     >>> lengths(1000, 8, "8 kB"), lengths(1000, 8, 600), lengths(1000, 8, 300)
     ([1000], [32, 32], [10, 10, 10])
@@ -55,7 +55,7 @@ def record_segments(
     reverse: bool,
     nested: Sequence[int],
 ) -> list[Node]:
-    """The results of a scan, by nested scans of these lengths."""
+    """The results of a scan, computed by nested scans of these lengths."""
     from wengert.autodiff.scan import record_scan
 
     if len(nested) == 1 or steps <= nested[0]:

@@ -32,7 +32,7 @@ def _sympy() -> ModuleType:
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derivative:
-    """The derivative of a function of numbers by some of its arguments, as a formula that can be called.
+    """The derivative of a scalar function with respect to some of its arguments, as a formula that can be called.
 
     >>> import wengert as wg
     >>> slope = wg.autodiff.symbolic.grad(lambda x, y: wg.log(x) + x * y - wg.sin(y), argnums=(0, 1))
@@ -54,14 +54,14 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Deri
 
 
 def symbol(name: str) -> Expression:
-    """A real number by name."""
+    """A real symbol of this name."""
     return _sympy().Symbol(name, real=True)
 
 
 class Derivative:
-    """A function's formula (`expression`) and its derivative (`derivative`, a tuple by several arguments).
+    """A function's formula (`expression`) and its derivative (`derivative`, a tuple for several arguments).
 
-    Calling it gives the derivative's value, by NumPy: numbers or arrays of them, element by element.
+    Calling it evaluates the derivative with NumPy, elementwise for arrays.
     """
 
     def __init__(self, expression: Expression, derivative: Any, symbols: Sequence[Any]) -> None:
@@ -72,7 +72,9 @@ class Derivative:
 
     def __call__(self, *values: Any) -> Any:
         if len(values) != len(self.symbols):
-            raise ArgumentError(f"symbolic.grad: {len(self.symbols)} arguments are needed, {len(values)} were given")
+            raise ArgumentError(
+                f"symbolic.grad: {len(self.symbols)} arguments are needed, but {len(values)} were given"
+            )
         points = [np.asarray(v.detach().numpy() if isinstance(v, Tensor) else v, float64) for v in values]
         with np.errstate(all="ignore"):
             result = self._evaluate(*points)
@@ -107,7 +109,7 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
     with tracing("symbolic.grad"):
         result = function(*map(Tensor, inputs))
     if not isinstance(result, Tensor) or result.size != 1:
-        raise GradientError(f"symbolic.grad: the function must give one number, as a tensor; it gave {result!r}")
+        raise GradientError(f"symbolic.grad: the function must return one number, as a tensor; it returned {result!r}")
     written: dict[Node, Expression] = dict(zip(inputs, symbols))
     for node in dependents([result.node], inputs):
         written[node] = as_expression(node, [written[s] if s in written else constant(s) for s in node.sources])
@@ -115,12 +117,12 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
 
 
 def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
-    """A node as an expression, given its sources'."""
+    """A node as an expression, given the expressions of its sources."""
     form = node.op.symbolic
     if form is None:
         raise GradientError(f"symbolic.grad: {node.op.name} has no symbolic form", node.location)
     if node.size != 1:
-        shape = f"gives shape {node.shape}; only numbers have a symbolic form"
+        shape = f"returns shape {node.shape}; only scalars have a symbolic form"
         raise GradientError(f"symbolic.grad: {node.op.name} {shape}", node.location)
     if isinstance(form, str):
         return getattr(_sympy(), form)(*sources)
@@ -131,7 +133,7 @@ def constant(node: Node) -> Expression:
     """A value from outside the function, as an exact number where it is an integer or a simple fraction."""
     sympy = _sympy()
     if node.size != 1:
-        raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only numbers have a symbolic form")
+        raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only scalars have a symbolic form")
     value = Tensor(node).detach().item()
     if isinstance(value, bool):
         return sympy.true if value else sympy.false

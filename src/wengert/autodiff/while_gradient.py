@@ -41,7 +41,7 @@ from wengert.tensor import Tensor
 
 
 def record_gradient(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: int | None = None) -> list[Node]:
-    """The cotangents of a loop's constants and of its first carry, where they have some; of lanes all together."""
+    """The cotangents of a loop's constants and of its initial carry, where they have some; for all lanes together."""
     found = _of_each_lane(loop, seeds, places, lanes)
     return _summed(found, [*loop.constants, *loop.initial], lanes)
 
@@ -245,7 +245,7 @@ def _over_lanes(body: Graph, lanes: int, flags: tuple[bool, ...]) -> Graph:
 
 
 def in_lockstep(y: Node) -> list[Node]:
-    """The cotangents of a loop, or of one over lanes by loops that step all of them at once."""
+    """The cotangents of a loop; for a loop over lanes, by loops that step all lanes at once."""
     body, lanes, sources = y.attrs["body"], y.attrs["lanes"], list(y.sources)
     if lanes is not None:
         flags = [source.shape[0] == lanes for source in sources]

@@ -23,7 +23,7 @@ Product = Callable[[Tensor], Tensor]
 
 
 class KrylovResult(NamedTuple):
-    """What an iteration has found."""
+    """The result of an iteration."""
 
     x: Tensor
     steps: Tensor
