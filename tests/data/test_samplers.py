@@ -103,7 +103,7 @@ def test_workers_numpy_is_seeded_as_by_pytorch():
             assert found.tolist() == np.random.random(3).tolist()
         finally:
             np.random.set_state(state)
-    with pytest.raises(TypeError, match=r"generator is a wg\.random\.Generator or a NumPy Generator, not int"):
+    with pytest.raises(TypeError, match=r"generator must be a wg\.random\.Generator or a NumPy Generator, not int"):
         Draws().seed(3)
 
 

@@ -65,7 +65,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
         len, mesh=MESH, microbatches=3
     ),
     "stage takes a number from 0 on, not -1": lambda: dist.stage(-1),
-    "ppermute: shift is a whole number, not 'a'": lambda: dist.ppermute(wg.ones(2), "a", MESH["data"]),
+    "ppermute: shift must be a whole number, not 'a'": lambda: dist.ppermute(wg.ones(2), "a", MESH["data"]),
 }
 
 

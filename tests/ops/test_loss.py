@@ -95,7 +95,7 @@ def test_gaussian_variance_below_the_bound_still_learns() -> None:
         (lambda: wg.nll_loss(SCORES, wg.ones(3)), DTypeError, "class numbers"),
         (lambda: wg.mse_loss(wg.tensor([1, 2]), wg.tensor([1, 2])), DTypeError, "floating-point"),
         (lambda: wg.binary_cross_entropy(wg.ones(3), wg.ones(3), wg.ones(2)), ShapeError, "does not broadcast"),
-        (lambda: wg.huber_loss(wg.ones(3), wg.ones(3), delta=0.0), ArgumentError, "delta is positive"),
+        (lambda: wg.huber_loss(wg.ones(3), wg.ones(3), delta=0.0), ArgumentError, "delta must be positive"),
         (lambda: wg.smooth_l1_loss(wg.ones(3), wg.ones(3), beta=-1.0), ArgumentError, "beta"),
         (lambda: wg.gaussian_nll_loss(SCORES, SCORES, wg.ones(4)), ShapeError, "a variance of shape"),
         (lambda: wg.cosine_embedding_loss(SCORES, SCORES, wg.ones(4)), ShapeError, "the target"),

@@ -243,7 +243,7 @@ def test_a_group_is_a_dict() -> None:
         group["params"] = []
     with pytest.raises(wg.errors.ArgumentError, match=r"betas takes 2 numbers, not 0\.9"):
         group["betas"] = 0.9
-    with pytest.raises(wg.errors.DTypeError, match="was set to 'high'"):
+    with pytest.raises(wg.errors.DTypeError, match="cannot be set to 'high'"):
         group["lr"] = "high"
 
 
@@ -300,12 +300,12 @@ def test_a_state_that_does_not_fit() -> None:
     def adam(*shapes: tuple[int, ...], **options: Any) -> Any:
         return wg.optim.Adam([wg.zeros(shape, requires_grad=True) for shape in shapes], **options)
 
-    with pytest.raises(wg.errors.ArgumentError, match=r"groups of \[2\] parameters for this optimizer's \[1\]"):
+    with pytest.raises(wg.errors.ArgumentError, match=r"groups of \[2\] parameters, but this optimizer has groups of \[1\]"):
         adam((3,)).load_state_dict(adam((3,), (2,)).state_dict())
-    with pytest.raises(wg.errors.ShapeError, match=r"exp_avg of the parameter float32\[3\].*file's has \(4,\)"):
+    with pytest.raises(wg.errors.ShapeError, match=r"exp_avg of the parameter float32\[3\].*loaded one has \(4,\)"):
         adam((3,)).load_state_dict(adam((4,)).state_dict())
     sgd = wg.optim.SGD([wg.zeros((3,), requires_grad=True)], momentum=0.9)
-    with pytest.raises(wg.errors.ArgumentError, match="no option 'momentum' here"):
+    with pytest.raises(wg.errors.ArgumentError, match="no option 'momentum'"):
         adam((3,)).load_state_dict(sgd.state_dict())
 
 
@@ -350,7 +350,7 @@ def leaf() -> wg.Tensor:
         (
             lambda: wg.optim.SGD([{"params": [leaf()], "weightdecay": 0.1}]),
             wg.errors.ArgumentError,
-            "no option 'weightdecay' here; did you mean 'weight_decay'",
+            "no option 'weightdecay'; did you mean 'weight_decay'",
         ),
     ],
 )
@@ -369,7 +369,7 @@ def test_the_same_parameter_twice() -> None:
 
 def test_an_unknown_item_of_a_group() -> None:
     group = wg.optim.SGD([leaf()]).param_groups[0]
-    with pytest.raises(wg.errors.ArgumentError, match="no option 'learning_rate' here"):
+    with pytest.raises(wg.errors.ArgumentError, match="no option 'learning_rate'"):
         group["learning_rate"] = 0.1
 
 

@@ -89,7 +89,7 @@ def test_learning_rates_out_of_range_are_told(capsys, rate):
         (b"[options]\nhidden = [1979-05-27]", "it is an integer"),
         (b"clip = nan", "clip is nan"),
         (b"clip = inf", "clip is inf"),
-        (b"options = 3", "options is 3; it is a table"),
+        (b"options = 3", "options is 3"),
         (b'device = "\\u0000"', "train: '\\x00' is no device"),
         (b'device = "float64"', "train: 'float64' is no device; there is 'cpu'"),
     ],
@@ -106,7 +106,7 @@ def test_odd_options_of_a_gpt_are_told(capsys, tmp_path):
         ("[options]\nvocab_size = 3", "there is no setting in options 'vocab_size'"),
         ("[text]\nlength = 0", "length under [text] is 0; it is from 1 on"),
         ("[text]\nbuckets = 'x'", "buckets under [text] is 'x'; it is a list of integers"),
-        ("[text]\nvalidation = 1.5", "validation under [text] is 1.5; it is from 0 to below 1"),
+        ("[text]\nvalidation = 1.5", "validation under [text] is 1.5; it is from 0 and below 1"),
     ):
         (tmp_path / "odd.toml").write_text(f'data = "text"\nmodel = "gpt"\nfile = "book.txt"\n{text}\n')
         assert message in failed(capsys, "train", "odd.toml")
@@ -306,7 +306,7 @@ def test_text_is_generated_without_a_prompt_whatever_the_alphabet(capsys, tmp_pa
     assert re.fullmatch(r"a[abcd]{5}\n", capsys.readouterr().out)
     for arguments, message in (
         (("--tokens", "-1"), "tokens is -1; it cannot be negative"),
-        (("--temperature", "nan"), "the temperature is nan"),
+        (("--temperature", "nan"), "the temperature must be above 0, not nan"),
         (("--top-k", "0"), "top_k"),
         (("--prompt", ""), "the prompt is empty"),
     ):

@@ -203,9 +203,9 @@ def test_ranks_share_a_text(tmp_path):
         (["--ranks", "3"], "a batch of 32 does not divide among 3 ranks; --batch-size 33 does"),
         (["--parts", "64"], "a batch of 32 does not divide among 64 parts; --batch-size 64 does"),
         (["--parts", "6"], "parts is 6; it is a power of two, such as 8"),
-        (["--ranks", "3", "--parts", "4"], "4 parts cannot be shared equally by 3 ranks; take ranks that divide 4"),
+        (["--ranks", "3", "--parts", "4"], "4 parts cannot be shared equally by 3 ranks; choose a number of ranks that divides 4"),
         (["--ranks", "0"], "ranks is 0; it is from 1 on"),
-        (["--shard", "4"], "shard is 4; it is a stage of ZeRO, 1, 2 or 3, or 0 for none"),
+        (["--shard", "4"], "shard must be a stage of ZeRO, 1, 2 or 3, or 0 for none, not 4"),
         (["--ranks", "2", "--no-compile"], "steps over 2 ranks are compiled; leave out --no-compile"),
         (["--parts", "2", "--no-compile"], "steps over 2 parts are compiled; leave out --no-compile"),
     ],
@@ -236,7 +236,7 @@ def test_another_number_of_ranks_than_the_launchers_is_told_in_a_line(capsys, mo
 
 
 def test_a_recipe_for_ranks_is_none_for_one_process(tmp_path):
-    with pytest.raises(ArgumentError, match=r"the recipe is for 2 ranks, and this is a world of 1 process. `wengert "):
+    with pytest.raises(ArgumentError, match=r"the recipe is for 2 ranks, but this world has 1 process. `wengert "):
         Run(recipe(2), tmp_path)
 
 

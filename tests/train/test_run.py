@@ -168,7 +168,7 @@ def test_accumulated_batches_are_one_large_batch(file, tmp_path):
 
 
 def test_evaluation_counts_every_example_once(file, tmp_path):
-    run = Run(recipe_of(file, batch_size=10), tmp_path)  # 25 to test with: the last batch is padded
+    run = Run(recipe_of(file, batch_size=10), tmp_path)  # 25 test examples: the last batch is padded
     run.update()
     found = run.evaluate()
     x, y = (wg.tensor(array) for array in run.task.test.arrays)
@@ -245,7 +245,7 @@ def test_an_objective_without_a_loss_for_each_example_is_refused(tmp_path):
 
 
 def test_a_batch_for_each_update_is_needed(file, tmp_path):
-    with pytest.raises(ArgumentError, match="an epoch of 7 batches has no update of 8 batches"):
+    with pytest.raises(ArgumentError, match="an epoch of 7 batches is too short for an update of 8 batches"):
         Run(recipe_of(file, accumulate=8), tmp_path)
 
 

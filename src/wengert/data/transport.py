@@ -24,7 +24,7 @@ CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 
 
 def send(connection: Connection, value: Any) -> None:
-    """Send a value; raises what pickling raises, before anything is sent."""
+    """Send a value; a pickling error is raised before anything is sent."""
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts = [buffer.raw() for buffer in buffers]
@@ -45,7 +45,7 @@ def send(connection: Connection, value: Any) -> None:
 
 
 def receive(connection: Connection) -> Any:
-    """What `send` sent. Its arrays can be written."""
+    """Receive what `send` sent. Its arrays are writable."""
     content, sizes, is_shared = connection.recv()
     if is_shared:
         return pickle.loads(content, buffers=_mapped(connection, sizes))

@@ -24,7 +24,7 @@ class ConstraintRegistry:
         self._factories: dict[Any, Factory] = {}
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """Give a factory for a constraint, or use it as a decorator."""
+        """Register a factory for a constraint; also works as a decorator."""
         if factory is None:
             return lambda function: self.register(constraint, function)
         self._factories[constraint] = factory

@@ -13,7 +13,7 @@ from wengert import Tensor
 
 
 class Constraint:
-    """A set of values. `event_dim` is the number of axes of one value, `is_discrete` whether there are gaps."""
+    """A set of values. `event_dim` is the number of axes of one value, `is_discrete` whether the set is discrete."""
 
     is_discrete: bool = False
     event_dim: int = 0
@@ -37,7 +37,7 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):
-    """A decorator for a property of a class of distributions that is a set, which only an object knows."""
+    """A decorator for a constraint property that depends on the distribution's parameters."""
 
     def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         property.__init__(self, fn)
@@ -65,7 +65,7 @@ class _Elementwise(Constraint):
 
 
 class independent(Constraint):
-    """A set of arrays whose elements are in another set: of the last axes."""
+    """Arrays (over the last axes) whose elements are all in another set."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -83,7 +83,7 @@ class independent(Constraint):
 
 
 class cat(Constraint):
-    """Different sets for parts along an axis, of the given lengths."""
+    """Concatenated sets: one for each part along an axis, of the given lengths."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         self.cseq, self.dim = list(cseq), dim
@@ -97,7 +97,7 @@ class cat(Constraint):
 
 
 class stack(Constraint):
-    """A set for each index along an axis."""
+    """Stacked sets: one for each index along an axis."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
@@ -111,19 +111,19 @@ class stack(Constraint):
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Numbers from a bound to another."""
+    """Numbers between two bounds, inclusive."""
     return _between("interval", lower_bound, upper_bound)
 
 
 def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Numbers from a bound to below another."""
+    """Numbers from a lower bound to below an upper bound."""
     condition = lambda x: (x >= lower_bound) & (x < upper_bound)  # noqa: E731
     name = f"half_open_interval({lower_bound}, {upper_bound})"
     return _Elementwise(name, condition, kind="half_open", lower_bound=lower_bound, upper_bound=upper_bound)
 
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Whole numbers from a bound to another."""
+    """Integers between two bounds, inclusive."""
     condition = lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound)  # noqa: E731
     name = f"integer_interval({lower_bound}, {upper_bound})"
     return _Elementwise(name, condition, True, lower_bound=lower_bound, upper_bound=upper_bound)
@@ -136,7 +136,7 @@ def greater_than(lower_bound: Any) -> Constraint:
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
-    """Numbers from a bound on."""
+    """Numbers at or above a bound."""
     name = f"greater_than_eq({lower_bound})"
     return _Elementwise(name, lambda x: x >= lower_bound, kind="greater", lower_bound=lower_bound)
 
@@ -147,7 +147,7 @@ def less_than(upper_bound: Any) -> Constraint:
 
 
 def multinomial(upper_bound: Any) -> Constraint:
-    """Counts along the last axis that sum up to a number."""
+    """Counts along the last axis that sum to at most a number."""
     return _Event("multinomial", 1, lambda x: (x >= 0).all(-1) & (x.sum(-1) <= upper_bound), True)
 
 

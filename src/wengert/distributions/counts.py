@@ -60,7 +60,7 @@ class _Binary(Distribution):
 
 
 class Bernoulli(_Binary):
-    """1 with a probability, else 0.
+    """1 with probability `probs`, otherwise 0.
 
     >>> import wengert as wg
     >>> wg.distributions.Bernoulli(probs=0.25).log_prob(1.0).item()
@@ -104,7 +104,7 @@ class Bernoulli(_Binary):
 
 
 class Geometric(_Binary):
-    """The failures before the first success."""
+    """The number of failures before the first success."""
 
     support: Any = constraints.nonnegative_integer
 
@@ -141,7 +141,7 @@ class Geometric(_Binary):
 
 
 class Binomial(_Binary):
-    """The successes among `total_count` trials."""
+    """The number of successes in `total_count` trials."""
 
     arg_constraints: ClassVar = {"total_count": constraints.nonnegative_integer, **_Binary.arg_constraints}
     tensors = ("total_count", "probs", "logits")
@@ -177,7 +177,7 @@ class Binomial(_Binary):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         largest = int(self.total_count.max().item())
         if int(self.total_count.min().item()) != largest:
-            raise ArgumentError("Binomial: the counts of the batch differ, so that its support has no one length")
+            raise ArgumentError("Binomial: the batch has different counts, so its support cannot be enumerated")
         values = wg.arange(largest + 1, dtype=self._param.dtype).reshape(-1, *[1] * len(self._batch_shape))
         return wg.broadcast_to(values, (largest + 1, *self._batch_shape)) if expand else values
 
@@ -195,7 +195,7 @@ class Binomial(_Binary):
 
 
 class NegativeBinomial(_Binary):
-    """The successes, each with probability `probs`, before `total_count` failures."""
+    """The number of successes, each with probability `probs`, before `total_count` failures."""
 
     arg_constraints: ClassVar = {
         "total_count": constraints.greater_than_eq(0),
@@ -238,7 +238,7 @@ class NegativeBinomial(_Binary):
 
 
 class Poisson(Distribution):
-    """The number of events, by their rate."""
+    """The number of events at a given rate."""
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support: Any = constraints.nonnegative_integer

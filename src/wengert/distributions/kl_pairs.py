@@ -177,7 +177,7 @@ def _columns(d: Any) -> Tensor:
 
 def _vectors(p: Any, q: Any) -> Tensor:
     if p.event_shape != q.event_shape:
-        raise ShapeError(f"kl_divergence: events of shape {p.event_shape} and {q.event_shape}")
+        raise ShapeError(f"kl_divergence: the event shapes {p.event_shape} and {q.event_shape} differ")
     difference, columns = q.loc - p.loc, _columns(p)
     if isinstance(q, MultivariateNormal):
         spread = (solve_lower(q.scale_tril, columns) ** 2).sum((-2, -1))

@@ -38,7 +38,7 @@ class _Located(Distribution):
 
 
 class Normal(_Located):
-    """The normal distribution, by its mean and standard deviation.
+    """The normal distribution, parametrized by mean and standard deviation.
 
     >>> import wengert as wg
     >>> normal = wg.distributions.Normal(wg.tensor([0.0, 1.0]), 2.0)
@@ -135,7 +135,7 @@ class Cauchy(_Located):
 
 
 class Gumbel(_Located):
-    """The distribution of the largest of many: exp(-z - exp(-z)) / scale."""
+    """The extreme value distribution of maxima: exp(-z - exp(-z)) / scale."""
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -168,7 +168,7 @@ class Gumbel(_Located):
 
 
 class Uniform(Distribution):
-    """Numbers spread evenly from `low` to below `high`."""
+    """The uniform distribution on [low, high)."""
 
     arg_constraints: ClassVar = {"low": constraints.dependent, "high": constraints.dependent}
     tensors = ("low", "high")
@@ -180,7 +180,7 @@ class Uniform(Distribution):
 
     def _check_parameters(self) -> None:
         if can_look(self.low) and not (self.low < self.high).detach().all().item():
-            raise ArgumentError("Uniform: low is below high")
+            raise ArgumentError("Uniform: low must be below high")
 
     @property
     def support(self) -> Any:
@@ -262,7 +262,7 @@ class _Folded(Distribution):
 
 
 class HalfNormal(_Folded):
-    """The size of a normal draw with mean 0 and this standard deviation."""
+    """The absolute value of a normal draw with mean 0 and this standard deviation."""
 
     def _base(self, loc: Tensor, scale: Tensor) -> _Located:
         return Normal(loc, scale, validate_args=False)
@@ -277,7 +277,7 @@ class HalfNormal(_Folded):
 
 
 class HalfCauchy(_Folded):
-    """The size of a Cauchy draw around 0."""
+    """The absolute value of a Cauchy draw around 0."""
 
     def _base(self, loc: Tensor, scale: Tensor) -> _Located:
         return Cauchy(loc, scale, validate_args=False)
@@ -292,7 +292,7 @@ class HalfCauchy(_Folded):
 
 
 class VonMises(Distribution):
-    """The normal distribution of the circle, by its mean angle and concentration (one over a variance)."""
+    """The analogue of the normal distribution on the circle, parametrized by mean angle and concentration."""
 
     arg_constraints: ClassVar = {"loc": constraints.real, "concentration": constraints.positive}
     support: Any = constraints.real

@@ -52,7 +52,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Shares that sum to 1, of normal draws through stick breaking."""
+    """Probabilities that sum to 1: normal draws through stick breaking."""
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.simplex
@@ -73,7 +73,7 @@ class LogisticNormal(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """The distribution with density proportional to x ** -(alpha + 1), from `scale` on."""
+    """The distribution with density proportional to x ** -(alpha + 1), for x >= `scale`."""
 
     arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
     tensors = ("scale", "alpha")
@@ -110,7 +110,7 @@ class Pareto(TransformedDistribution):
 
 
 class Weibull(TransformedDistribution):
-    """Times to failure whose rate is a power of the time."""
+    """Times to failure whose hazard rate is a power of time."""
 
     arg_constraints: ClassVar = {"scale": constraints.positive, "concentration": constraints.positive}
     support: Any = constraints.positive
@@ -148,7 +148,7 @@ class Weibull(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """A distribution on the numbers from 0 to 1 like the beta distribution, with a formula for its draws."""
+    """A distribution on [0, 1] similar to the beta distribution, with a closed form for its samples."""
 
     arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support: Any = constraints.unit_interval
@@ -204,7 +204,8 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """What lies beyond a high threshold: exponential at concentration 0, bounded below it, with a heavy tail above."""
+    """The distribution of excesses over a high threshold: exponential at concentration 0, bounded for negative
+    concentration, heavy-tailed for positive."""
 
     arg_constraints: ClassVar = {
         "loc": constraints.real,
@@ -247,7 +248,7 @@ class GeneralizedPareto(Distribution):
         return self._log_survival((self._validate_sample(value) - self.loc) / self.scale)
 
     def log_cdf(self, value: Any) -> Tensor:
-        """The logarithm of the distribution function."""
+        """The logarithm of the cumulative distribution function."""
         return wg.log(self.cdf(value))
 
     def cdf(self, value: Any) -> Tensor:

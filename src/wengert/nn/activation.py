@@ -43,7 +43,7 @@ class ReLU(_PlainInplace):
 
 
 class ReLU6(_PlainInplace):
-    """`x` held between 0 and 6."""
+    """`x` clipped to between 0 and 6."""
 
     _function = staticmethod(wg.relu6)
 
@@ -73,7 +73,7 @@ class Hardswish(_PlainInplace):
 
 
 class Hardsigmoid(_PlainInplace):
-    """The logistic function in three straight pieces."""
+    """A piecewise linear approximation of the logistic function."""
 
     _function = staticmethod(wg.hardsigmoid)
 
@@ -109,7 +109,7 @@ class Softsign(_Plain):
 
 
 class GELU(Module):
-    """`x` times the normal distribution function; `approximate="tanh"` for the formula with tanh."""
+    """`x` times the normal cumulative distribution function; `approximate="tanh"` uses the tanh approximation."""
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class Softshrink(_Shrink):
 
 
 class RReLU(Module):
-    """`x` where it is positive, elsewhere times a slope that is random when training, else the mean of the bounds."""
+    """`x` where it is positive, elsewhere `x` times a slope: random when training, otherwise the mean of the bounds."""
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """`x` held between two bounds."""
+    """`x` clipped to between two bounds."""
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -323,7 +323,7 @@ class Softmax2d(Module):
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """Positive numbers with sum 1 over the channels."""
         if input.ndim not in (3, 4):
-            raise wg.errors.ShapeError(f"Softmax2d: the input is (N, C, H, W) or (C, H, W); its shape is {input.shape}")
+            raise wg.errors.ShapeError(f"Softmax2d: the input must be (N, C, H, W) or (C, H, W), not {input.shape}")
         return wg.softmax(input, axis=-3)
 
 

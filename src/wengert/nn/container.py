@@ -22,7 +22,7 @@ class _Numbered(Module):
     def _place(self, index: Any) -> str:
         count, at = len(self), as_index(index)
         if not -count <= at < count:
-            raise wg.errors.OutOfRangeError(f"{type(self).__name__} has {count} parts and none at {at}")
+            raise wg.errors.OutOfRangeError(f"{type(self).__name__} has {count} parts; index {at} is out of range")
         return list(self._names())[at]
 
     def _names(self) -> Iterator[str]:
@@ -64,7 +64,7 @@ class _Numbered(Module):
     def _checked(self, part: Any) -> Any:
         if not isinstance(part, self._part):
             raise wg.errors.DTypeError(
-                f"{type(self).__name__} holds {self._part.__name__}s, and this is a {type(part).__name__}: {part!r}"
+                f"{type(self).__name__} holds {self._part.__name__}s, not a {type(part).__name__}: {part!r}"
             )
         return part
 
@@ -105,7 +105,7 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules one after the other: each takes what the one before gave. A dict gives them names.
+    """Modules applied in order: each takes the previous one's output. A dict gives them names.
 
     >>> import wengert as wg
     >>> model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Linear(8, 1))
@@ -145,14 +145,14 @@ class Sequential(_Numbered):
         return self.extend((self * times)._parts()[len(self) :])
 
     def forward(self, input: Any) -> Any:
-        """What the last module gives."""
+        """The output of the last module."""
         for module in self._parts():
             input = module(input)
         return input
 
 
 class ModuleList(_Numbered):
-    """Modules in a list, which `parameters` and `state_dict` see; it has no forward of its own."""
+    """A list of modules that `parameters` and `state_dict` include; it has no forward of its own."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class _ByName(Module):
 
 
 class ModuleDict(_ByName):
-    """Modules by name, which `parameters` and `state_dict` see; it has no forward of its own.
+    """A dict of modules that `parameters` and `state_dict` include; it has no forward of its own.
 
     >>> import wengert as wg
     >>> heads = wg.nn.ModuleDict({"class": wg.nn.Linear(8, 10), "box": wg.nn.Linear(8, 4)})
@@ -251,7 +251,7 @@ class ModuleDict(_ByName):
 
 
 class ParameterList(_Numbered):
-    """Parameters in a list, which `parameters` and `state_dict` see. A Tensor becomes a Parameter."""
+    """A list of parameters that `parameters` and `state_dict` include. A Tensor becomes a Parameter."""
 
     _part = Parameter
 
@@ -268,7 +268,7 @@ class ParameterList(_Numbered):
 
 
 class ParameterDict(_ByName):
-    """Parameters by name, which `parameters` and `state_dict` see. A Tensor becomes a Parameter; it works as a dict.
+    """A dict of parameters that `parameters` and `state_dict` include. A Tensor becomes a Parameter.
 
     >>> import wengert as wg
     >>> scales = wg.nn.ParameterDict({"left": wg.ones(2)})
@@ -288,7 +288,7 @@ class ParameterDict(_ByName):
         self.register_parameter(name, part)
 
     def copy(self) -> ParameterDict:
-        """Another one with the same parameters."""
+        """A new ParameterDict with the same parameters."""
         return ParameterDict(self.items())
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -296,20 +296,20 @@ class ParameterDict(_ByName):
         return self._held().get(name, default)
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The parameter of this name, which becomes `default` if there is none."""
+        """The parameter of this name; if there is none, set it to `default` first."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last parameter out, with its name."""
+        """Remove the last parameter; returns its name and the parameter."""
         if not len(self):
             raise KeyError("popitem: there are no parameters")
         name = self.keys()[-1]
         return name, self.pop(name)
 
     def fromkeys(self, names: Iterable[str], default: Any = None) -> ParameterDict:
-        """Another one with these names, all with `default` for their value."""
+        """A new ParameterDict with these names, all set to `default`."""
         return ParameterDict((name, default) for name in names)
 
     def __reversed__(self) -> Iterator[str]:

@@ -28,7 +28,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps the variance through a nonlinearity; `param` is leaky_relu's slope.
+    """The gain that preserves the variance through a nonlinearity; `param` is the slope of leaky_relu.
 
     >>> round(calculate_gain("tanh"), 3), round(calculate_gain("leaky_relu", 1.0), 3)
     (1.667, 1.0)
@@ -38,12 +38,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:
         known = ", ".join([*_GAINS, "leaky_relu"])
-        raise wg.errors.ArgumentError(f"calculate_gain: there is no gain for {nonlinearity!r}; there are {known}")
+        raise wg.errors.ArgumentError(f"calculate_gain: there is no gain for {nonlinearity!r}; known are {known}")
     return _GAINS[nonlinearity]
 
 
 def fan_in_and_fan_out(tensor: wg.Tensor) -> tuple[int, int]:
-    """How many elements of a weight one output sums over, and how many one input goes into.
+    """The fan in and fan out: how many inputs each output sums over, and how many outputs each input feeds.
 
     >>> import wengert as wg
     >>> fan_in_and_fan_out(wg.zeros((8, 3, 5, 5)))
@@ -56,12 +56,12 @@ def fan_in_and_fan_out(tensor: wg.Tensor) -> tuple[int, int]:
 
 
 def uniform_(tensor: wg.Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Numbers between `a` and `b`, all equally likely."""
+    """Fill with uniformly distributed numbers between `a` and `b`."""
     return tensor.assign(wg.random.uniform(tensor.shape, a, b, dtype=tensor.dtype, generator=generator))
 
 
 def normal_(tensor: wg.Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Normally distributed numbers."""
+    """Fill with normally distributed numbers."""
     return tensor.assign(wg.random.normal(tensor.shape, mean, std, dtype=tensor.dtype, generator=generator))
 
 
@@ -73,7 +73,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Normally distributed numbers, those outside of `a` and `b` drawn again."""
+    """Fill with normally distributed numbers, redrawing those outside `a` and `b`."""
     low, high = (a - mean) / std, (b - mean) / std
     drawn = wg.random.truncated_normal(
         tensor.shape, mean, std, low=low, high=high, dtype=tensor.dtype, generator=generator
@@ -82,29 +82,29 @@ def trunc_normal_(
 
 
 def constant_(tensor: wg.Tensor, val: float) -> wg.Tensor:
-    """One number everywhere."""
+    """Fill with one number."""
     return tensor.assign(wg.full_like(tensor, val))
 
 
 def ones_(tensor: wg.Tensor) -> wg.Tensor:
-    """1 everywhere."""
+    """Fill with ones."""
     return constant_(tensor, 1)
 
 
 def zeros_(tensor: wg.Tensor) -> wg.Tensor:
-    """0 everywhere."""
+    """Fill with zeros."""
     return constant_(tensor, 0)
 
 
 def eye_(tensor: wg.Tensor) -> wg.Tensor:
-    """The identity matrix."""
+    """Fill with the identity matrix."""
     if tensor.ndim != 2:
         raise wg.errors.ShapeError(f"eye_ takes a matrix, not shape {tensor.shape}")
     return tensor.assign(wg.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
-    """A convolution's weight that gives back as many of the input's channels as it can, in each group."""
+    """Fill a convolution's weight so that it passes through as many input channels as it can, in each group."""
     if tensor.ndim not in (3, 4, 5):
         raise wg.errors.ShapeError(f"dirac_ takes a convolution's weight, of 3, 4 or 5 axes, not shape {tensor.shape}")
     outputs, inputs, *kernel = tensor.shape
@@ -118,13 +118,13 @@ def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
 
 
 def xavier_uniform_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Uniform, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010)."""
+    """Uniform, with a variance that balances forward and backward signals (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6.0 / sum(fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Normal, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010)."""
+    """Normal, with a variance that balances forward and backward signals (Glorot and Bengio, 2010)."""
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fan_in_and_fan_out(tensor))), generator)
 
 
@@ -135,7 +135,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Uniform, with the variance that a rectifier of slope `a` keeps (He et al., 2015)."""
+    """Uniform, with the variance that a rectifier of slope `a` preserves (He et al., 2015)."""
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
@@ -147,19 +147,20 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Normal, with the variance that a rectifier of slope `a` keeps (He et al., 2015)."""
+    """Normal, with the variance that a rectifier of slope `a` preserves (He et al., 2015)."""
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def _kaiming_std(tensor: wg.Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise wg.errors.ArgumentError(f'mode is "fan_in" or "fan_out", not {mode!r}')
+        raise wg.errors.ArgumentError(f'mode must be "fan_in" or "fan_out", not {mode!r}')
     fan = fan_in_and_fan_out(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 
 
 def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None = None) -> wg.Tensor:
-    """A matrix with orthonormal rows or columns, whichever are fewer; further axes count as columns (Saxe et al.)."""
+    """Fill with a matrix of orthonormal rows or columns, whichever are fewer; further axes count as columns (Saxe et
+    al.)."""
     if tensor.ndim < 2:
         raise wg.errors.ShapeError(f"orthogonal_ takes two axes or more, not shape {tensor.shape}")
     if tensor.size == 0:
@@ -174,7 +175,7 @@ def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None 
 
 
 def sparse_(tensor: wg.Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> wg.Tensor:
-    """A normal matrix in each column of which a fraction `sparsity` of the elements is 0 (Martens, 2010)."""
+    """Fill a matrix with normal numbers, a fraction `sparsity` of each column being 0 (Martens, 2010)."""
     if tensor.ndim != 2:
         raise wg.errors.ShapeError(f"sparse_ takes a matrix, not shape {tensor.shape}")
     zeros = math.ceil(sparsity * tensor.shape[0])

@@ -91,8 +91,8 @@ class HuberLoss(_Loss):
 class CrossEntropyLoss(_Loss):
     """Minus the log-softmax of scores (N, C, ...) at target classes (N, ...), or its mean under target probabilities.
 
-    `weight` has a number for each class, targets equal to `ignore_index` count for nothing (None: all count), and
-    `label_smoothing` is the share of the target that is spread over all classes.
+    `weight` has a weight for each class, targets equal to `ignore_index` are ignored (None: none are), and
+    `label_smoothing` is the fraction of the target spread evenly over all classes.
 
     >>> import wengert as wg
     >>> round(wg.nn.CrossEntropyLoss()(wg.zeros((2, 4)), wg.tensor([0, 3])).item(), 4)
@@ -147,7 +147,7 @@ class BCELoss(_Loss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The binary cross-entropy of `sigmoid(input)`, exact for logits of any size."""
+    """The binary cross-entropy of `sigmoid(input)`, accurate for logits of any size."""
 
     def __init__(self, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None) -> None:
         super().__init__(reduction)
@@ -160,7 +160,7 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """`t * (log t - input)` for log-probabilities; the divergence itself is `reduction="batchmean"`."""
+    """`t * (log t - input)` for log-probabilities; `reduction="batchmean"` gives the divergence itself."""
 
     settings = ("log_target",)
 

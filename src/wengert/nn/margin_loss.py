@@ -28,7 +28,7 @@ class MultiLabelMarginLoss(_Between):
 
 
 class MultiLabelSoftMarginLoss(_Loss):
-    """The binary cross-entropy of each class by itself, averaged over the classes."""
+    """The binary cross-entropy of each class independently, averaged over the classes."""
 
     def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -60,7 +60,7 @@ class MultiMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, for a distance of your own."""
+    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, for any distance function."""
 
     settings = ("margin", "swap")
 

@@ -8,7 +8,7 @@ import wengert as wg
 
 
 class Parameter(wg.Tensor):
-    """A Tensor that, set as an attribute of a Module, is one of its parameters.
+    """A Tensor that becomes a parameter of a Module when it is set as an attribute.
 
     >>> import wengert as wg
     >>> weight = wg.nn.Parameter(wg.zeros((2, 3)))

@@ -267,13 +267,13 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest elements of windows at random places over the last two axes."""
+    """The largest elements of randomly placed windows over the last two axes."""
 
     _pool = staticmethod(wg.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest elements of windows at random places over the last three axes."""
+    """The largest elements of randomly placed windows over the last three axes."""
 
     _pool = staticmethod(wg.fractional_max_pool3d)
 
@@ -297,13 +297,13 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """What a `MaxPool1d` took, at its places, and zeros elsewhere."""
+    """The values that a `MaxPool1d` selected, at their original positions, and zeros elsewhere."""
 
     _unpool = staticmethod(wg.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """What a `MaxPool2d` took, at its places, and zeros elsewhere.
+    """The values that a `MaxPool2d` selected, at their original positions, and zeros elsewhere.
 
     >>> import wengert as wg
     >>> pool = wg.nn.MaxPool2d(2, return_indices=True)
@@ -315,6 +315,6 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """What a `MaxPool3d` took, at its places, and zeros elsewhere."""
+    """The values that a `MaxPool3d` selected, at their original positions, and zeros elsewhere."""
 
     _unpool = staticmethod(wg.max_unpool3d)

@@ -42,31 +42,31 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """A number around the last axis."""
+    """Pads the last axis with a number."""
 
     axes = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """A number around the last two axes: `padding` is (left, right, top, bottom), or one number for all."""
+    """Pads the last two axes with a number: `padding` is (left, right, top, bottom), or one number for all."""
 
     axes = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """A number around the last three axes."""
+    """Pads the last three axes with a number."""
 
     axes = 3
 
 
 class ZeroPad1d(_Pad):
-    """Zeros around the last axis."""
+    """Pads the last axis with zeros."""
 
     axes, mode = 1, "constant"
 
 
 class ZeroPad2d(_Pad):
-    """Zeros around the last two axes: `padding` is (left, right, top, bottom), or one number for all.
+    """Pads the last two axes with zeros: `padding` is (left, right, top, bottom), or one number for all.
 
     >>> import wengert as wg
     >>> wg.nn.ZeroPad2d((1, 0, 0, 0))(wg.ones((1, 1, 2))).tolist()
@@ -77,67 +77,67 @@ class ZeroPad2d(_Pad):
 
 
 class ZeroPad3d(_Pad):
-    """Zeros around the last three axes."""
+    """Pads the last three axes with zeros."""
 
     axes, mode = 3, "constant"
 
 
 class ReflectionPad1d(_Pad):
-    """The last axis mirrored at its ends."""
+    """Pads the last axis by mirroring at its ends."""
 
     axes, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """The last two axes mirrored at their ends."""
+    """Pads the last two axes by mirroring at their ends."""
 
     axes, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """The last three axes mirrored at their ends."""
+    """Pads the last three axes by mirroring at their ends."""
 
     axes, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """The last axis with its end elements repeated."""
+    """Pads the last axis by repeating its end elements."""
 
     axes, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """The last two axes with their end elements repeated."""
+    """Pads the last two axes by repeating their end elements."""
 
     axes, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """The last three axes with their end elements repeated."""
+    """Pads the last three axes by repeating their end elements."""
 
     axes, mode = 3, "replicate"
 
 
 class CircularPad1d(_Pad):
-    """The last axis continued from its other end."""
+    """Pads the last axis circularly, from its other end."""
 
     axes, mode = 1, "circular"
 
 
 class CircularPad2d(_Pad):
-    """The last two axes continued from their other ends."""
+    """Pads the last two axes circularly, from their other ends."""
 
     axes, mode = 2, "circular"
 
 
 class CircularPad3d(_Pad):
-    """The last three axes continued from their other ends."""
+    """Pads the last three axes circularly, from their other ends."""
 
     axes, mode = 3, "circular"
 
 
 class Upsample(Module):
-    """(N, C, *spatial) resized to `size`, or by `scale_factor`; the modes are those of `wg.interpolate`.
+    """Resizes (N, C, *spatial) to `size`, or by `scale_factor`; the modes are those of `wg.interpolate`.
 
     >>> import wengert as wg
     >>> wg.nn.Upsample(scale_factor=2)(wg.tensor([[[1.0, 2.0]]])).tolist()
@@ -172,14 +172,14 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images resized, each new pixel the nearest old one."""
+    """Resizes images; each new pixel is the nearest old one."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images resized by linear interpolation, with the corners aligned."""
+    """Resizes images by bilinear interpolation, with the corners aligned."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", align_corners=True)
@@ -229,7 +229,7 @@ class Fold(Unfold):
 
 
 class ChannelShuffle(Module):
-    """The channels of `groups` groups dealt out in turn."""
+    """Interleaves the channels of `groups` groups."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ class SummaryRow:
 
 
 class Calls:
-    """The calls of a model's modules during one forward, as hooks see them begin and end."""
+    """The calls of a model's modules during one forward call, recorded by hooks."""
 
     def __init__(self, model: Module) -> None:
         self.rows: list[SummaryRow] = []
@@ -42,7 +42,7 @@ class Calls:
         self.rows.append(self._open[-1])
 
     def end(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        """Close the row that was opened last, and add its FLOPs to the one around it."""
+        """Close the row opened last, and add its FLOPs to the enclosing one."""
         row = self._open.pop()
         tensors = tuple(v for v in wg.tree.flatten((args, kwargs))[0] if isinstance(v, wg.Tensor))
         row.flops += module.count_flops(tensors, output)
@@ -52,7 +52,7 @@ class Calls:
 
 
 def summary(model: Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> str:
-    """The table of a model's layers, and a line with the totals. The model is left as it was."""
+    """The table of a model's layers, and a line with the totals. The model is not changed."""
     calls = Calls(model)
     modes = [(module, module.training) for module in model.modules()]
     hooks = [module.register_forward_pre_hook(calls.begin) for module in model.modules()]

@@ -133,7 +133,8 @@ def _uneven_max(x: Node, sizes: Shape, bounds: Sequence[Pairs], return_indices: 
 
 
 def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of each of `output_size` windows that cover the last axis; with `return_indices` its place.
+    """The largest element of each of `output_size` windows that cover the last axis; with `return_indices` also its
+    index.
 
     >>> import wengert as wg
     >>> wg.adaptive_max_pool1d(wg.tensor([[1.0, 5.0, 2.0]]), 2).tolist()
@@ -145,7 +146,7 @@ def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) 
 def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each window; windows cover the last two axes, as many as `output_size` says.
 
-    None keeps an axis. With `return_indices` also the place of each in its plane.
+    None keeps an axis. With `return_indices` also the index of each maximum within its plane.
     """
     return _maximum("adaptive_max_pool2d", 2, x, output_size, return_indices)
 
@@ -153,6 +154,6 @@ def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) 
 def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each window; windows cover the last three axes, as many as `output_size` says.
 
-    None keeps an axis. With `return_indices` also the place of each in its volume.
+    None keeps an axis. With `return_indices` also the index of each maximum within its volume.
     """
     return _maximum("adaptive_max_pool3d", 3, x, output_size, return_indices)

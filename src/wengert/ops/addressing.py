@@ -40,7 +40,7 @@ def _checks_after(count: int) -> Callable[[Node], Sequence[Check]]:
 
 
 class Addressing:
-    """A way of naming elements by integer arrays, and its three ops.
+    """A way of addressing elements by integer arrays, with its three ops.
 
     shape(x, *indices, axis) -> the shape of what is named      key(rank, *arrays, axis) -> the same as a NumPy key
     batch_take, batch_write: the rules for a leading axis
@@ -156,7 +156,7 @@ class Addressing:
 
 
 def gather_shape(x: Node, *indices: Node, axis: int) -> Shape:
-    """The shape of what a gather reads."""
+    """The shape of the elements that a gather reads."""
     places = broadcast_shapes("an index", *[index.shape for index in indices])
     return (*x.shape[:axis], *places, *x.shape[axis + len(indices) :])
 
@@ -311,22 +311,22 @@ def as_index(index: Any, name: str) -> Node:
     """An integer array, or lists of integers, as a node."""
     node = as_node(np.asarray(index)) if isinstance(index, (list, tuple)) else as_node(index)
     if node.dtype not in INTEGER:
-        raise DTypeError(f"{name}: an index is an integer, not {node.dtype}; cast with astype(wg.int64)")
+        raise DTypeError(f"{name}: an index must be an integer, not {node.dtype}; cast with astype(wg.int64)")
     return node
 
 
 def values_for(x: Node, value: Any) -> Node:
-    """What is to be written into `x`: a node of its dtype."""
+    """The values to write into `x`, as a node of its dtype."""
     return cast(value if type(value) is Node else operand(value, x.dtype, x.device), x.dtype)
 
 
 def check_range(index: Node, size: int, name: str) -> None:
-    """Raise if an index whose value is known is outside an axis of this size."""
+    """Raise an error if an index whose value is known is out of range for an axis of this size."""
     known = index.buffer
     if not isinstance(known, np.ndarray) or not known.size:
         return
     low, high = int(known.min()), int(known.max())
     if low < -size or high >= size:
         wrong = low if low < -size else high
-        there = f"there are {-size} to {size - 1}" if size else "it has no elements"
+        there = f"valid are {-size} to {size - 1}" if size else "it has no elements"
         raise OutOfRangeError(f"{name}: index {wrong} is out of range for an axis of size {size}; {there}")

@@ -26,12 +26,12 @@ from wengert.core.errors import DTypeError
 
 
 def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextManager[None]:
-    """Inside, ops that gain from it (matrix products, convolutions, attention) are computed in `dtype`, and those that
-    need it (exp, log, sums, norms, losses) in float32; the others in the dtype their operands meet in.
+    """A context for mixed precision: matrix products, convolutions and attention are computed in `dtype`; ops that need
+    more precision (exp, log, sums, norms, losses) in float32; all others in the promoted dtype of their operands.
 
     `dtype` is bfloat16 or float16 (which needs `wg.optim.GradScaler`). Parameters stay in float32, and so do their
-    gradients; float64 operands are never lowered. With `enabled=False` autocast is off inside, also within another one.
-    It holds for the thread or the task, and works as a decorator too.
+    gradients; float64 operands are never lowered. `enabled=False` switches autocast off inside, also when nested. It
+    applies per thread and task, and also works as a decorator.
 
     >>> import wengert as wg
     >>> w, x = wg.ones((2, 2), requires_grad=True), wg.ones((2, 2))
@@ -45,8 +45,8 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextMana
     'float32'
     """
     if isinstance(dtype, str) and is_kind(dtype):
-        raise DTypeError(f"autocast: {dtype!r} is a device, and it holds for all of them here; leave it out")
+        raise DTypeError(f"autocast: {dtype!r} is a device, but autocast applies to all devices; leave it out")
     low = as_dtype(dtype)
     if enabled and low not in HALF:
-        raise DTypeError(f"autocast: the dtype to compute in is bfloat16 or float16, not {low}")
+        raise DTypeError(f"autocast: the dtype must be bfloat16 or float16, not {low}")
     return Setting("autocast", low if enabled else None)

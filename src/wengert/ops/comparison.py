@@ -83,7 +83,7 @@ logical_and = Binary(
     np.logical_and,
     None,
     to_bool(ALL),
-    "Whether both are true (not zero).",
+    "Whether both are true (nonzero).",
     c="(({0} != 0) & ({1} != 0))",
     symbolic=lambda s, a, b: s.And(truth(s, a), truth(s, b)),
 )
@@ -92,7 +92,7 @@ logical_or = Binary(
     np.logical_or,
     None,
     to_bool(ALL),
-    "Whether either is true (not zero).",
+    "Whether either is true (nonzero).",
     c="(({0} != 0) | ({1} != 0))",
     symbolic=lambda s, a, b: s.Or(truth(s, a), truth(s, b)),
 )
@@ -101,7 +101,7 @@ logical_xor = Binary(
     np.logical_xor,
     None,
     to_bool(ALL),
-    "Whether just one is true (not zero).",
+    "Whether exactly one of the two is true (nonzero).",
     c="(({0} != 0) ^ ({1} != 0))",
 )
 logical_not = Unary(
@@ -155,13 +155,15 @@ signbit: Unary = Unary(
 _BITS = same((bool_, *INTEGER))
 bitwise_and = Binary("bitwise_and", np.bitwise_and, None, _BITS, "The bits set in both.", c="(({T})({0} & {1}))")
 bitwise_or = Binary("bitwise_or", np.bitwise_or, None, _BITS, "The bits set in either.", c="(({T})({0} | {1}))")
-bitwise_xor = Binary("bitwise_xor", np.bitwise_xor, None, _BITS, "The bits set in just one.", c="(({T})({0} ^ {1}))")
+bitwise_xor = Binary(
+    "bitwise_xor", np.bitwise_xor, None, _BITS, ("The bits set in exactly one of the two."), c="(({T})({0} ^ {1}))"
+)
 bitwise_invert = Unary(
     "bitwise_invert",
     np.bitwise_not,
     None,
     _BITS,
-    "The bits the other way round.",
+    "The bits inverted.",
     c={"iu": "(({T})~{0})", "b": "(!{0})"},
 )
 bitwise_left_shift = Binary(
@@ -169,7 +171,7 @@ bitwise_left_shift = Binary(
     np.left_shift,
     None,
     same(INTEGER),
-    "The bits of `a` moved up by `b`.",
+    "The bits of `a` shifted left by `b`.",
     c="bitwise_left_shift",
     cost=SIMPLE,
 )
@@ -178,7 +180,7 @@ bitwise_right_shift = Binary(
     np.right_shift,
     None,
     same(INTEGER),
-    "The bits of `a` down by `b`.",
+    "The bits of `a` shifted right by `b`.",
     c="bitwise_right_shift",
     cost=SIMPLE,
 )
@@ -197,7 +199,7 @@ maximum = Binary(
     np.maximum,
     (lambda y, a, b: _share(greater(a, b), equal(a, b)), lambda y, a, b: _share(less(a, b), equal(a, b))),
     _ORDERED,
-    "The larger of the two; where they are equal each gets half of the derivative.",
+    "The larger of the two; where they are equal, each gets half of the derivative.",
     c="maximum",
     cost=SIMPLE,
     symbolic="Max",
@@ -207,7 +209,7 @@ minimum = Binary(
     np.minimum,
     (lambda y, a, b: _share(less(a, b), equal(a, b)), lambda y, a, b: _share(greater(a, b), equal(a, b))),
     _ORDERED,
-    "The smaller of the two; where they are equal each gets half of the derivative.",
+    "The smaller of the two; where they are equal, each gets half of the derivative.",
     c="minimum",
     cost=SIMPLE,
     symbolic="Min",
@@ -221,7 +223,7 @@ class Where(Elementwise):
 
     def __call__(self, condition: Any, x1: Any = None, x2: Any = None) -> Node:  # type: ignore[override]
         if x1 is None or x2 is None:
-            raise ArgumentError("where takes a condition and two values; wg.nonzero(condition) gives the places")
+            raise ArgumentError("where takes a condition and two values; wg.nonzero(condition) returns the indices")
         condition = condition if type(condition) is Node else operand(condition, None)
         a, b = operands(x1, x2) if type(x1) is not Node or type(x2) is not Node else (x1, x2)
         meet = promote(a.dtype, b.dtype)
@@ -255,9 +257,10 @@ where.linear = (1, 2)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
-    """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond.
+    """`x` clipped to between `min` and `max`; the derivative is 1 within and at the bounds, 0 outside.
 
-    The bounds are numbers or broadcast against `x`. Where they cross, `max` holds; a NaN bound gives NaN.
+    The bounds are numbers, or broadcast against `x`. Where `min` exceeds `max`, the result is `max`; a NaN bound gives
+    NaN.
     """
     x = as_node(x)
     if min is not None:
@@ -297,5 +300,5 @@ comparison."""
 
 
 def zero_where(holds: Node, message: str) -> Node:
-    """0 for every element of a condition that holds; one that does not hold raises when the value is computed."""
+    """0 for every element where a condition holds; if it fails anywhere, computing the value raises an error."""
     return CHECKED_INDEX(cast(logical_not(holds), int64), size=1, message=message)

@@ -59,7 +59,7 @@ sign: Unary = Unary(
     np.sign,
     (None,),
     same(NUMERIC),
-    "-1, 0 or 1 as `x` is negative, zero or positive; of complex values `x / abs(x)`, and 0 at 0.",
+    "-1, 0 or 1 for negative, zero or positive `x`; for complex values `x / abs(x)`, and 0 at 0.",
     c="sign",
     cost=SIMPLE,
     symbolic="sign",
@@ -68,7 +68,7 @@ sign: Unary = Unary(
 
 
 def angle(x: Any, /) -> Node:
-    """The angle of complex numbers in the plane, between -pi and pi; of real ones 0 or pi. Its derivative at 0 is 0.
+    """The angle of complex numbers, between -pi and pi; 0 or pi for real ones. Its derivative at 0 is 0.
 
     >>> import wengert as wg
     >>> wg.angle(wg.tensor([1.0, 1j, -1.0])).tolist()

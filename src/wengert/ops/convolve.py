@@ -30,7 +30,7 @@ _BLOCK = 1 << 21  # elements made at a time: larger blocks leave the cache and g
 
 
 def extent(size: int, dilation: int) -> int:
-    """How far `size` elements reach that stand `dilation` apart."""
+    """The extent of `size` elements that are `dilation` apart."""
     return (size - 1) * dilation + 1 if size else 0
 
 
@@ -54,7 +54,7 @@ def _padded(x: Any, padding: Pairs) -> Any:
 
 
 def windows_of(x: Any, kernel: Shape, stride: Shape, dilation: Shape, positions: Shape) -> Any:
-    """A view (*lead, *positions, *kernel) of the windows over the last axes of an array."""
+    """The windows over the last axes of an array, as a view (*lead, *positions, *kernel)."""
     lead = x.ndim - len(kernel)
     over = x.strides[lead:]
     strides = (*x.strides[:lead], *(s * n for s, n in zip(over, stride)), *(s * n for s, n in zip(over, dilation)))

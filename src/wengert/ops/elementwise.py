@@ -267,13 +267,13 @@ power = Binary(
 
 
 def pow(x1: Any, x2: Any, /) -> Node:
-    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication."""
+    """The power `x1 ** x2`. A Python number as the exponent is part of the program; a square is a multiplication."""
     if recording.autocast is not None:
         x1, x2 = at_precision(power.precision, (x1, x2))
     exponent = float(x2) if type(x2) is Argument else x2
     if type(x1) is Node and (type(exponent) is int or (type(exponent) is float and x1.dtype in INEXACT)):
         if exponent < 0 and x1.dtype in INTEGER:
-            raise DTypeError(f"pow: an integer to the power {x2} is no integer; cast with astype, or write {x2}.0")
+            raise DTypeError(f"pow: an integer to the power {x2} is not an integer; cast with astype, or write {x2}.0")
         if exponent == 2:
             return square(x1)
         if exponent == 1:
@@ -287,7 +287,7 @@ def _checked_exponent(base: Any, exponent: Any) -> Any:
         return exponent
     if type(base) is not int and getattr(base, "dtype", None) not in INTEGER:
         return exponent
-    message = "pow: integers to negative integer powers are no integers; cast with astype"
+    message = "pow: integers to negative integer powers are not integers; cast with astype"
     return add(exponent, cast(zero_where(greater_equal(exponent, 0), message), exponent.dtype))
 
 
@@ -295,7 +295,7 @@ def _checked_exponent(base: Any, exponent: Any) -> Any:
 
 
 class Rounding(Unary):
-    """To an integer; integers are that already, and must not go through floats as in NumPy before 2.1."""
+    """Rounding to an integer; integers are returned unchanged, not converted to floats as in NumPy before 2.1."""
 
     def record(self, x: Any) -> Node:
         x = as_node(x)
@@ -307,7 +307,7 @@ floor = Rounding(
     np.floor,
     (None,),
     same(REAL),
-    "The next integer below, in the same dtype.",
+    "The largest integer not above `x`, in the same dtype.",
     c={"f": "floor", "iu": "({0})"},
     cost=SIMPLE,
     symbolic="floor",
@@ -317,7 +317,7 @@ ceil = Rounding(
     np.ceil,
     (None,),
     same(REAL),
-    "The next integer above, in the same dtype.",
+    "The smallest integer not below `x`, in the same dtype.",
     c={"f": "ceil", "iu": "({0})"},
     cost=SIMPLE,
     symbolic="ceiling",
@@ -355,7 +355,7 @@ nextafter = Binary(
     np.nextafter,
     (1, None),
     same(FLOATING),
-    "The next number after `a` towards `b`.",
+    "The next representable number after `a` towards `b`.",
     c="nextafter",
     cost=SIMPLE,
 )

@@ -22,35 +22,35 @@ from wengert.ops.op import Op, behind_lanes, each_batched
 
 
 def normalize_axis(axis: Any, rank: int, name: str) -> int:
-    """An axis counted from the front."""
+    """Normalise an axis to a non-negative index."""
     try:
         index = axis.__index__()
     except AttributeError:
-        raise DTypeError(f"{name}: an axis is an integer, not {axis!r}") from None
+        raise DTypeError(f"{name}: an axis must be an integer, not {axis!r}") from None
     if not -rank <= index < rank:
         axes = f"-{rank} to {rank - 1}" if rank else "none: the value is 0-d"
-        raise OutOfRangeError(f"{name}: axis {index} of a value with {rank} axes; there are {axes}")
+        raise OutOfRangeError(f"{name}: axis {index} of a value with {rank} axes; valid are {axes}")
     return int(index % rank)
 
 
 def normalize_axes(axis: Any, rank: int, name: str) -> tuple[int, ...]:
-    """The axes named by None (all), an integer or a tuple of them, from the front and in order."""
+    """Normalise axes (None for all, an integer or a tuple) to sorted non-negative indices."""
     if axis is None:
         return tuple(range(rank))
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = sorted(normalize_axis(a, rank, name) for a in axes)
     if len(set(found)) != len(found):
-        raise ArgumentError(f"{name}: an axis stands twice in {tuple(axes)}")
+        raise ArgumentError(f"{name}: an axis is repeated in {tuple(axes)}")
     return tuple(found)
 
 
 def as_shape(shape: Any, name: str) -> Shape:
-    """A shape given as an integer or a sequence of them."""
+    """Normalise a shape given as an integer or a sequence of them."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
         return tuple(int(n.__index__()) for n in sizes)
     except (AttributeError, TypeError):
-        raise DTypeError(f"{name}: a shape is made of integers, not {shape!r}") from None
+        raise DTypeError(f"{name}: a shape must be made of integers, not {shape!r}") from None
 
 
 def _linear_move(name: str, infer: Any, numpy: Any, transpose: Any, batch: Any, **facts: Unpack[Facts]) -> Op:
@@ -83,7 +83,8 @@ RESHAPE = _linear_move(
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
-    """The same elements in another shape; one size may be -1 and is worked out. Values never alias: `copy` is free."""
+    """The same elements in another shape; one size may be -1 and is inferred. Values never alias, so `copy` has no
+    effect."""
     x = as_node(x)
     sizes = as_shape(shape, "reshape")
     if sizes == x.shape:
@@ -91,10 +92,10 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
     if sizes.count(-1) == 1:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or x.size % rest:
-            raise ShapeError(f"reshape: {x.size} elements of shape {x.shape} do not divide into {sizes}")
+            raise ShapeError(f"reshape: the {x.size} elements of shape {x.shape} do not divide into {sizes}")
         sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
     if sizes.count(-1) > 1:
-        raise ShapeError(f"reshape: only one size may be -1, and {sizes} has {sizes.count(-1)}")
+        raise ShapeError(f"reshape: only one size may be -1, but {sizes} has {sizes.count(-1)}")
     if any(n < 0 for n in sizes):
         raise ShapeError(f"reshape: a size cannot be negative, other than -1 once: {sizes}")
     if math.prod(sizes) != x.size:
@@ -103,7 +104,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Node:
-    """`x` with axes of size 1 put in, at these places of the result."""
+    """`x` with axes of size 1 inserted at these positions of the result."""
     x = as_node(x)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = normalize_axes(places, x.ndim + len(places), "expand_dims")
@@ -112,19 +113,19 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Node:
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Node:
-    """`x` without these axes of size 1; without all of them if no axis is named."""
+    """`x` without these axes of size 1; by default without all axes of size 1."""
     x = as_node(x)
     if axis is None:
         return reshape(x, tuple(n for n in x.shape if n != 1))
     axes = normalize_axes(axis, x.ndim, "squeeze")
     for a in axes:
         if x.shape[a] != 1:
-            raise ShapeError(f"squeeze: axis {a} of shape {x.shape} has {x.shape[a]} elements, not 1")
+            raise ShapeError(f"squeeze: axis {a} of shape {x.shape} has size {x.shape[a]}, not 1")
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Node:
-    """`x` with the axes from `start_dim` to `end_dim` made one."""
+    """`x` with the axes from `start_dim` to `end_dim` merged into one."""
     x = as_node(x)
     if x.ndim == 0:
         return reshape(x, (1,))
@@ -157,7 +158,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Node:
 
 
 def matrix_transpose(x: Any, /) -> Node:
-    """`x` with its last two axes exchanged."""
+    """`x` with its last two axes swapped."""
     x = as_node(x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose takes at least two axes; the shape is {x.shape}")
@@ -166,7 +167,7 @@ def matrix_transpose(x: Any, /) -> Node:
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
-    """`x` with two axes exchanged."""
+    """`x` with two axes swapped."""
     x = as_node(x)
     a, b = normalize_axis(axis1, x.ndim, "swapaxes"), normalize_axis(axis2, x.ndim, "swapaxes")
     order = list(range(x.ndim))
@@ -175,12 +176,12 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Node:
-    """`x` with some axes moved to other places, the rest in their order."""
+    """`x` with some axes moved to other positions; the rest keep their order."""
     x = as_node(x)
     sources = source if isinstance(source, (tuple, list)) else (source,)
     targets = destination if isinstance(destination, (tuple, list)) else (destination,)
     if len(sources) != len(targets):
-        raise ArgumentError(f"moveaxis: {len(sources)} axes to move and {len(targets)} places for them")
+        raise ArgumentError(f"moveaxis: got {len(sources)} axes to move but {len(targets)} destinations")
     start = [normalize_axis(a, x.ndim, "moveaxis") for a in sources]
     end = [normalize_axis(a, x.ndim, "moveaxis") for a in targets]
     if len({*start}) < len(start) or len({*end}) < len(end):
@@ -212,7 +213,7 @@ BROADCAST = _linear_move(
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Node:
-    """`x` repeated along axes of size 1, and along new ones in front, to this shape."""
+    """`x` broadcast to this shape: repeated along axes of size 1 and along new leading axes."""
     x = as_node(x)
     sizes = as_shape(shape, "broadcast_to")
     if x.shape == sizes:
@@ -259,19 +260,19 @@ PLACE = _linear_move(
 
 
 def take_slice(x: Node, starts: Shape, steps: Shape, sizes: Shape) -> Node:
-    """From each axis `sizes` elements, beginning at `starts`, `steps` (at least 1) apart."""
+    """Take `sizes` elements from each axis, beginning at `starts`, `steps` (at least 1) apart."""
     whole = sizes == x.shape and not any(starts) and all(step == 1 for step in steps)
     return x if whole else SLICE(x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
 
 def place(x: Node, shape: Shape, starts: Shape, steps: Shape) -> Node:
-    """`x` laid into zeros of this shape: the transpose of `take_slice`, and what padding and dilation are made of."""
+    """Place `x` into zeros of this shape: the transpose of `take_slice`, from which padding and dilation are built."""
     whole = shape == x.shape and not any(starts)
     return x if whole else PLACE(x, shape=tuple(shape), starts=tuple(starts), steps=tuple(steps))
 
 
 def slice_axis(x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
-    """A slice along one axis; the bounds count from the front."""
+    """A slice along one axis; the bounds are non-negative."""
     sizes = list(x.shape)
     sizes[axis] = max(0, -(-(stop - start) // step))
     starts, steps = [0] * x.ndim, [1] * x.ndim
@@ -291,7 +292,7 @@ FLIP: Op = _linear_move(
 
 
 def flip(x: Any, /, axis: Any = None) -> Node:
-    """`x` with its elements the other way round along these axes (all, if none is named)."""
+    """`x` with its elements reversed along these axes (all by default)."""
     x = as_node(x)
     return FLIP(x, axes=normalize_axes(axis, x.ndim, "flip"))
 
@@ -340,7 +341,7 @@ def _several(arrays: Sequence[Any], name: str) -> Sequence[Any]:
 
 
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
-    """Values joined along an axis they have; along one axis after flattening them if `axis` is None."""
+    """Join values along an existing axis; if `axis` is None, they are flattened first."""
     xs = operands(*_several(arrays, "concat"))
     if not xs:
         raise ArgumentError("concat: there is nothing to join")
@@ -353,7 +354,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
 
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
-    """Values of one shape joined along a new axis."""
+    """Join values of one shape along a new axis."""
     xs = operands(*_several(arrays, "stack"))
     if not xs:
         raise ArgumentError("stack: there is nothing to join")
@@ -365,7 +366,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Node, ...]:
-    """The values that lie along an axis, each without it."""
+    """Split a value along an axis into slices without that axis."""
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "unstack")
     return tuple(squeeze(slice_axis(x, at, i, i + 1), axis=at) for i in range(x.shape[at]))

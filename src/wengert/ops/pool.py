@@ -31,11 +31,11 @@ _LAYOUTS = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}
 
 
 def check_axes(name: str, axes: int, x: Any) -> Node:
-    """A value of so many axes behind the channels, with or without a batch."""
+    """Check for a value with this many axes after the channels, with or without a batch."""
     x = as_node(x)
     if x.ndim not in (axes + 1, axes + 2):
         layout = _LAYOUTS[axes]
-        raise ShapeError(f"{name}: the input is (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
     return x
 
 
@@ -103,7 +103,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over the last axis; with `return_indices` also where it is.
+    """The largest element of each window over the last axis; with `return_indices` also its index.
 
     >>> import wengert as wg
     >>> wg.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
@@ -121,9 +121,10 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over the last two axes. The stride is the kernel's size if not given.
+    """The largest element of each window over the last two axes. The stride defaults to the kernel's size.
 
-    The derivative goes to the first of elements that tie. With `return_indices` also the place of each in its plane.
+    The gradient goes to the first of tied elements. With `return_indices` also the index of each maximum within its
+    plane.
     """
     return _max("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -137,7 +138,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over the last three axes, and with `return_indices` its place in the volume.
+    """The largest element of each window over the last three axes, and with `return_indices` its index within the
+    volume.
 
     >>> import wengert as wg
     >>> wg.max_pool3d(wg.reshape(wg.arange(8.0), (1, 2, 2, 2)), 2).item()
@@ -197,7 +199,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Node:
-    """The mean of each window over the last axis; the padding's zeros count unless `count_include_pad` is False."""
+    """The mean of each window over the last axis; zero padding counts unless `count_include_pad` is False."""
     return _average("avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -210,7 +212,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node:
-    """The mean of each window over the last two axes; with `divisor_override` the sum over that number."""
+    """The mean of each window over the last two axes; with `divisor_override` the sum divided by that number."""
     return _average("avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -223,7 +225,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node:
-    """The mean of each window over the last three axes; with `divisor_override` the sum over that number.
+    """The mean of each window over the last three axes; with `divisor_override` the sum divided by that number.
 
     >>> import wengert as wg
     >>> wg.avg_pool3d(wg.reshape(wg.arange(8.0), (1, 2, 2, 2)), 2).item()
@@ -271,9 +273,9 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
 
 
 def sliding_window(x: Any, axis: int, size: int, step: int = 1) -> Node:
-    """The windows of `size` elements along an axis, `step` apart; what is in a window is a new last axis.
+    """The windows of `size` elements along an axis, `step` apart; a window's elements form a new last axis.
 
-    The method `Tensor.unfold` is this function, as in PyTorch, where the function `unfold` is of images.
+    The method `Tensor.unfold` is this function, as in PyTorch, where the function `unfold` works on images.
 
     >>> import wengert as wg
     >>> wg.sliding_window(wg.arange(5), 0, 3, step=2).tolist()
@@ -284,7 +286,9 @@ def sliding_window(x: Any, axis: int, size: int, step: int = 1) -> Node:
         return reshape(x, (1,))
     at = normalize_axis(axis, x.ndim, "sliding_window")
     if not isinstance(size, int) or not isinstance(step, int) or size < 0 or step < 1:
-        raise ArgumentError(f"sliding_window: size is not negative and step at least 1; they are {size!r}, {step!r}")
+        raise ArgumentError(
+            f"sliding_window: size must be non-negative and step at least 1; they are {size!r}, {step!r}"
+        )
     if size > x.shape[at]:
         raise ShapeError(f"sliding_window: a window of {size} does not fit into axis {at} of shape {x.shape}")
     if size == 0:

@@ -27,14 +27,14 @@ from wengert.ops.op import Op, behind_lanes
 
 @functools.lru_cache(maxsize=4096)
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """The shape that is left when these axes are reduced."""
+    """The shape that remains when these axes are reduced."""
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 def restore(y: Node, like: Node, axes: tuple[int, ...]) -> Node:
-    """A reduction's result with its reduced axes back, of size 1: it broadcasts against what was reduced."""
+    """A reduction's result with its reduced axes restored as size 1, so that it broadcasts against the operand."""
     return reshape(y, reduced(like.shape, axes, True))
 
 
@@ -70,7 +70,7 @@ SUM = Op(
 
 
 def dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
-    """The dtype asked for; else small integers are summed in 64 bits, and booleans counted."""
+    """The requested dtype; by default small integers are summed in 64 bits and booleans counted."""
     if dtype is not None:
         return as_dtype(dtype)
     if x.dtype in INEXACT:
@@ -79,7 +79,7 @@ def dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
 
 
 def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The sum of the elements along some axes (all, if none is named)."""
+    """The sum of the elements along some axes (all by default)."""
     x = as_node(x)
     x = cast(x, dtype_of_sum(x, dtype))
     return SUM(x, axes=normalize_axes(axis, x.ndim, "sum"), keepdims=keepdims)
@@ -125,7 +125,7 @@ MAX, MIN = _extreme("max", np.max), _extreme("min", np.min)
 def _record_extreme(op: Op, x: Any, axis: Any, keepdims: bool) -> Node:
     x = as_node(x)
     if x.dtype in COMPLEX:
-        raise DTypeError(f"{op.name}: complex numbers have no order")
+        raise DTypeError(f"{op.name}: complex numbers are not ordered")
     axes = normalize_axes(axis, x.ndim, op.name)
     _require_elements(op.name, x, axes)
     return op(x, axes=axes, keepdims=keepdims)
@@ -133,7 +133,7 @@ def _record_extreme(op: Op, x: Any, axis: Any, keepdims: bool) -> Node:
 
 def _require_elements(name: str, x: Node, axes: tuple[int, ...]) -> None:
     if builtins.any(x.shape[a] == 0 for a in axes):
-        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, and none of them is the {name}")
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, so there is no {name}")
 
 
 def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
@@ -160,7 +160,7 @@ def _multiply_along(x: Node, axis: int) -> Node:
 
 
 def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The product of the elements along some axes. Its derivative is exact with any number of zeros among them."""
+    """The product of the elements along some axes. Its derivative is correct with any number of zeros among them."""
     x = as_node(x)
     x = cast(x, dtype_of_sum(x, dtype))
     axes = normalize_axes(axis, x.ndim, "prod")
@@ -222,7 +222,7 @@ def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
 
 
 def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """How many elements along some axes are not zero."""
+    """The number of nonzero elements along some axes."""
     x = as_node(x)
     return sum(cast(not_equal(x, 0) if x.dtype is not bool_ else x, int64), axis=axis, keepdims=keepdims)
 
@@ -256,12 +256,14 @@ def _record_position(op: Op, x: Any, axis: int | None, keepdims: bool) -> Node:
 
 
 def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
-    """Where along an axis the largest element is (the first, if several tie); in the flattened value without one."""
+    """The index of the largest element along an axis (the first if several tie); without an axis, in the flattened
+    value."""
     return _record_position(ARGMAX, x, axis, keepdims)
 
 
 def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
-    """Where along an axis the smallest element is (the first, if several tie); in the flattened value without one."""
+    """The index of the smallest element along an axis (the first if several tie); without an axis, in the flattened
+    value."""
     return _record_position(ARGMIN, x, axis, keepdims)
 
 
@@ -277,7 +279,8 @@ def _as_inexact(x: Node) -> Node:
 
 
 def in_float32(statistic: Callable[..., Node]) -> Callable[..., Node]:
-    """A statistic whose inner sums would overflow or round in half precision: computed in float32, rounded once."""
+    """Compute a statistic in float32 and round once, because its inner sums would overflow or round in half
+    precision."""
 
     @functools.wraps(statistic)
     def wide(x: Any, /, *args: Any, **kwargs: Any) -> Node:
@@ -300,7 +303,7 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
 
 @in_float32
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
-    """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`.
+    """The variance along some axes: squared distances from the mean, summed, divided by the count minus `correction`.
 
     A distance is the absolute value of a difference: the variance of complex values is real.
     """
@@ -351,7 +354,8 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> No
 
 @in_float32
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """`log(sum(exp(x)))` along some axes, without overflow. Of complex values the largest real part is taken out."""
+    """`log(sum(exp(x)))` along some axes, without overflow. For complex values the largest real part is factored
+    out."""
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "logsumexp")
     if x.size == 0:
@@ -363,7 +367,7 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
 
 
 def reduces_in_loops(node: Node) -> bool:
-    """Whether a node is a reduction that loops compute. Complex numbers have sums and products."""
+    """Whether a node is a reduction that loops compute; for complex numbers, sums and products are."""
     if node.op.kind != "reduction":
         return False
     return node.op in (SUM, PROD) or not builtins.any(source.dtype in COMPLEX for source in node.sources)

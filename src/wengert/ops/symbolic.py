@@ -11,7 +11,7 @@ Expression = Any  # a sympy.Expr or a sympy condition
 
 
 def is_truth(x: Expression) -> bool:
-    """Whether an expression is a condition. (SymPy's symbols are Boolean too, so that is not what to ask.)"""
+    """Whether an expression is a condition. (SymPy's symbols are Boolean too, so `Boolean` cannot be the test.)"""
     from sympy.core.relational import Relational
     from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
