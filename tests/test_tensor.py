@@ -325,10 +325,10 @@ def test_torch_habits_work_or_name_the_spelling():
 def test_a_gradient_that_is_set_or_replaced_fits_its_tensor():
     x = wg.ones(2, requires_grad=True)
     for wrong, error in ((wg.ones(5), wg.errors.ShapeError), (np.ones(2), wg.errors.DTypeError)):
-        with pytest.raises(error, match="grad: (a|the) gradient"):
+        with pytest.raises(error, match=r"grad: (a|the) gradient"):
             x.grad = wrong
         remove = x.register_hook(lambda g, wrong=wrong: wrong)
-        with pytest.raises(error, match="register_hook: (a|the) gradient"):
+        with pytest.raises(error, match=r"register_hook: (a|the) gradient"):
             (x * 2).sum().backward()
         remove()
     x.register_hook(lambda g: g.to(wg.float64) * 2)

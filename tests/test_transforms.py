@@ -250,7 +250,7 @@ def test_assigning_under_vmap():
             "wg.where or wg.cond",
         ),
         (lambda: wg.vmap(lambda a: a, out_axes=None)(wg.ones(3)), wg.errors.ArgumentError, "out_axes is None"),
-        (lambda: wg.vmap(lambda a: a, in_axes=(0, 0))(wg.ones(3)), wg.errors.ArgumentError, "2 items for 1"),
+        (lambda: wg.vmap(lambda a: a, in_axes=(0, 0))(wg.ones(3)), wg.errors.ArgumentError, "2 items, but there are 1"),
     ],
 )
 def test_vmap_errors(call, error, message):

@@ -102,7 +102,7 @@ def test_no_nvrtc(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
 
 
 def test_a_name_that_is_no_device() -> None:
-    with pytest.raises(DeviceError, match="'gpu' is no device; there is 'cpu', and 'cuda'"):
+    with pytest.raises(DeviceError, match="'gpu' is not a device; choose 'cpu', or 'cuda'"):
         wg.ones(3, device="gpu")
 
 

@@ -173,5 +173,5 @@ def test_a_disk_that_no_library_is_loaded_from_is_no_cache(monkeypatch: pytest.M
             self.f_flag = os.ST_NOEXEC if Path(path).is_relative_to(tmp_path) else real(path).f_flag
 
     monkeypatch.setattr(os, "statvfs", Mounted)
-    with pytest.warns(RuntimeWarning, match="mounted noexec.*Built programs are kept in"):
+    with pytest.warns(RuntimeWarning, match="mounted noexec.*Compiled programs are stored in"):
         assert toolchain.load([TEXT % 10]).answer() == 10

@@ -126,7 +126,7 @@ def test_groups_do_not_share_batches():
         (
             lambda: DataLoader(ArrayDataset(np.eye(2)), 3, drop_last=True),
             ArgumentError,
-            "2 examples give no full",
+            "2 examples do not fill",
         ),
         (lambda: ArrayDataset(np.eye(2), np.arange(3)), ShapeError, r"not \(2, 2\), \(3,\)"),
         (lambda: DataLoader(ArrayDataset(np.eye(2)), 1, drop_last=True, pad_last=True), ArgumentError, "not both"),

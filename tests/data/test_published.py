@@ -162,7 +162,7 @@ def test_an_archive_with_something_else_than_files_is_damaged(small, server, tmp
     [
         (b"", "not in the IDX format"),
         (bytes([0, 0, 13, 1]), "starts with 00 00 0d 01"),
-        (bytes([0, 0, 8, 3, 0]), "breaks off in its header"),
+        (bytes([0, 0, 8, 3, 0]), "is truncated in its header"),
         (bytes([0, 0, 8, 1, 0, 0, 0, 9, 1]), r"1 bytes for an array of shape \(9,\)"),
     ],
 )

@@ -153,7 +153,7 @@ def test_a_state_goes_on_in_a_world_of_another_size(monkeypatch, ranks):
         (8, {"drop_last": True, "split": {1: "sequence"}}, "has no axis 'sequence'"),
         (8, {"drop_last": True, "split": {"rows": "data"}}, "split has the axis 'rows'"),
         (8, {"drop_last": True, "mesh": Mesh(data=3)}, r"Mesh\(data=3\) has 3 ranks, but this world has 4"),
-        (8, {"mesh": None, "split": {1: "sequence"}}, "mesh=... is missing"),
+        (8, {"mesh": None, "split": {1: "sequence"}}, "pass mesh=..."),
     ],
 )
 def test_batches_that_do_not_divide_are_refused(monkeypatch, size, options, message):

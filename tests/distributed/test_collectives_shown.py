@@ -80,5 +80,5 @@ def test_functions_without_a_mesh_have_none():
     double = wg.compile(lambda x: x * 2)
     double(wg.tensor([1.0]))
     assert double.collectives() == []
-    with pytest.raises(wg.errors.ArgumentError, match="not spread over ranks"):
+    with pytest.raises(wg.errors.ArgumentError, match="not distributed over ranks"):
         double.explain("collectives")

@@ -143,7 +143,7 @@ def test_generation_drops_nothing_and_leaves_each_module_in_its_mode(prompt):
         ({"max_new_tokens": 36}, "prompt of 5 and 36 new tokens are more than the 40 positions"),
         ({"max_new_tokens": -1}, "cannot be negative"),
         ({"temperature": 0}, "greedy=True"),
-        ({"top_k": 0}, "top_k is 0"),
+        ({"top_k": 0}, "top_k must be at least 1, not 0"),
         ({"top_p": 1.5}, "top_p must be a probability above 0 and at most 1, not 1.5"),
     ],
 )

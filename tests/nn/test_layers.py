@@ -87,7 +87,9 @@ def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients(need_weig
 def test_masks_of_wrong_shapes_say_what_would_fit() -> None:
     attention = nn.MultiheadAttention(4, 2)
     x = wg.zeros((5, 3, 4))
-    with pytest.raises(wg.errors.ShapeError, match=r"attn_mask must have shape \(5, 5\) or \(6, 5, 5\); its shape is \(5, 4\)"):
+    with pytest.raises(
+        wg.errors.ShapeError, match=r"attn_mask must have shape \(5, 5\) or \(6, 5, 5\); its shape is \(5, 4\)"
+    ):
         attention(x, x, x, attn_mask=wg.zeros((5, 4)))
     with pytest.raises(wg.errors.ShapeError, match=r"key_padding_mask must have shape \(3, 5\); its shape is \(5, 3\)"):
         attention(x, x, x, key_padding_mask=wg.zeros((5, 3)))

@@ -279,7 +279,11 @@ def test_assigning_to_the_result_of_an_indexing() -> None:
         ((0, 0, 0, 0), OutOfRangeError, "too many indices: the key has 4, shape .4, 3, 5. has 3 axes"),
         ((..., 0, ...), OutOfRangeError, "only one Ellipsis"),
         (slice(None, None, 0), OutOfRangeError, "the step of a slice cannot be 0"),
-        (np.array([True, False]), OutOfRangeError, "a mask of shape .2,. does not match the indexed axes of shape .4,."),
+        (
+            np.array([True, False]),
+            OutOfRangeError,
+            "a mask of shape .2,. does not match the indexed axes of shape .4,.",
+        ),
         (([0, 1], [0, 1, 2]), ShapeError, "do not broadcast"),
         (1.0, DTypeError, "1.0 is no index"),
         ([0.5], DTypeError, "an array of float64 is not an index"),

@@ -287,7 +287,7 @@ def test_an_interpreted_program_says_so(monkeypatch, capsys):
     f = wg.compile(lambda x: wg.exp(x) + 1)
     f(wg.ones((3,)))
     assert isinstance(f._newest("test").program, Interpreter)
-    assert f.explain().startswith('interpreted, as wg.config.tier = "interpret" asks for: ')
+    assert f.explain().startswith('interpreted, because of wg.config.tier = "interpret": ')
     assert "ops['exp']" in f.explain("recorded")
     for ask in (f.source, f.memory, lambda: f.explain("fuse")):
         with pytest.raises(wg.errors.ArgumentError, match=r"the program is interpreted, as wg\.config\.tier"):

@@ -62,7 +62,7 @@ def local():
     ("compiled", "message"),
     [
         (functions.unnamed, r"<compiled <lambda>> cannot be pickled: a lambda has no name .* define it with def"),
-        (local(), r"cannot be pickled: inner is defined inside local; define it at the top of a module"),
+        (local(), r"cannot be pickled: inner is defined inside local; define it at the top level of a module"),
         (functions.lost, r"cannot be pickled: .*compiled_functions has no Gone.scaled"),
     ],
 )

@@ -57,7 +57,7 @@ def test_training_evaluating_and_going_on(capsys, tmp_path):
     again = told(capsys, "train", "digits", *QUICK)
     assert result in again and "runs/digits-mlp-2" in again  # the same seed gives the same results
     longer = told(capsys, "train", "--resume", "runs/digits-mlp", "--epochs", "2")
-    assert "going on at step 10" in longer and "epoch 2/2" in longer and "epoch 1/2" not in longer
+    assert "resuming at step 10" in longer and "epoch 2/2" in longer and "epoch 1/2" not in longer
 
 
 def test_every_setting_arrives(capsys, tmp_path):
@@ -174,11 +174,11 @@ def test_a_mistake_in_a_script_is_told_with_its_line(capsys, tmp_path):
         (["digitz"], "there is no data set 'digitz'; did you mean 'digits'?"),
         (["imagenet"], "there is no data set 'imagenet'; there is cifar10, digits, "),
         (["mnist", "--model", "mpl"], "there is no model for mnist 'mpl'; did you mean 'mlp'?"),
-        (["digits", "--batch-size", "0"], "batch size is 0; it is from 1 on"),
-        (["digits", "--epochs", "-1"], "epochs is -1; it is from 1 on"),
-        (["digits", "--lr", "0"], "lr is 0.0; it is above 0"),
+        (["digits", "--batch-size", "0"], "batch size must be at least 1, not 0"),
+        (["digits", "--epochs", "-1"], "epochs must be at least 1, not -1"),
+        (["digits", "--lr", "0"], "lr must be above 0"),
         (["digits", "--dtype", "float31"], "there is no dtype 'float31'; did you mean 'float32'?"),
-        (["digits", "--device", "tpu"], "train: 'tpu' is no device; there is 'cpu', and 'cuda'"),
+        (["digits", "--device", "tpu"], "train: 'tpu' is not a device; choose 'cpu', or 'cuda'"),
         (["missing.toml"], "missing.toml: No such file or directory"),
         (["missing.py"], "there is no file 'missing.py'"),
         ([], "train takes a data set, a recipe or a Python file"),
@@ -203,7 +203,7 @@ def test_mistakes_are_told_in_a_line(capsys, book, monkeypatch, arguments, messa
         ("data = ", "is not TOML"),
         ("epochs = 3", "names no data set"),
         ('data = "digits"\nepoch = 3', "there is no setting in recipe.toml 'epoch'; did you mean 'epochs'?"),
-        ('data = "digits"\nepochs = "3"', "epochs is '3'; it is an integer"),
+        ('data = "digits"\nepochs = "3"', "epochs must be an integer, not '3'"),
         ('data = "digits"\nmodel = "mlp"\n[optimizer]\nname = "adm"', "no optimizer 'adm'; did you mean 'adam'?"),
         ('data = "digits"\nmodel = "mlp"\n[optimizer]\nrate = 3', "no setting in optimizer adamw 'rate'"),
         ('data = "digits"\nmodel = "mlp"\n[schedule]\nname = "cos"', "no schedule 'cos'; did you mean 'cosine'?"),
@@ -256,7 +256,9 @@ def test_mistakes_in_a_file_of_one_s_own_are_told(capsys, tmp_path, monkeypatch,
 
 def test_folders_and_runs_that_do_not_fit_are_told(capsys):
     told(capsys, "train", "digits", *QUICK, "--out", "here")
-    assert "already has a run: continue it with --resume here" in told(capsys, "train", "digits", "--out", "here", status=1)
+    assert "already has a run: continue it with --resume here" in told(
+        capsys, "train", "digits", "--out", "here", status=1
+    )
     assert "has finished its 1 epochs; --epochs" in told(capsys, "train", "--resume", "here", status=1)
     other = told(capsys, "train", "mnist", "--resume", "here", "--epochs", "2", status=1)
     assert "a resumed run keeps its data it had" in other

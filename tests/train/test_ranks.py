@@ -203,8 +203,11 @@ def test_ranks_share_a_text(tmp_path):
         (["--ranks", "3"], "a batch of 32 does not divide among 3 ranks; --batch-size 33 does"),
         (["--parts", "64"], "a batch of 32 does not divide among 64 parts; --batch-size 64 does"),
         (["--parts", "6"], "parts is 6; it is a power of two, such as 8"),
-        (["--ranks", "3", "--parts", "4"], "4 parts cannot be shared equally by 3 ranks; choose a number of ranks that divides 4"),
-        (["--ranks", "0"], "ranks is 0; it is from 1 on"),
+        (
+            ["--ranks", "3", "--parts", "4"],
+            "4 parts cannot be shared equally by 3 ranks; choose a number of ranks that divides 4",
+        ),
+        (["--ranks", "0"], "ranks must be at least 1, not 0"),
         (["--shard", "4"], "shard must be a stage of ZeRO, 1, 2 or 3, or 0 for none, not 4"),
         (["--ranks", "2", "--no-compile"], "steps over 2 ranks are compiled; leave out --no-compile"),
         (["--parts", "2", "--no-compile"], "steps over 2 parts are compiled; leave out --no-compile"),

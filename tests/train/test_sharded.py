@@ -241,6 +241,6 @@ def test_the_commands_take_checkpoints_of_several_ranks(tmp_path, capsys):
 
     assert main(["eval", str(folder)]) == 0
     assert main(["train", "--resume", str(tmp_path / "run")]) == 0
-    assert "going on at step 3" in capsys.readouterr().out
+    assert "resuming at step 3" in capsys.readouterr().out
     names = sorted(os.listdir(tmp_path / "run" / "checkpoints"))
     assert names == ["best.safetensors", "step-000003", "step-000004.safetensors", "step-000008.safetensors"]

@@ -61,7 +61,7 @@ def _without_every(report: Report) -> Report:
 
 def _introduction(report: Report) -> str:
     machine = report["machine"]
-    gpu = machine["gpu"] or "no GPU here, so only the CPU was measured"
+    gpu = machine["gpu"] or "no GPU was found, so only the CPU was measured"
     versions = ", ".join(f"{k} {v}" for k, v in machine.items() if k not in _MACHINE)
     points, left = len(report["points"]), len(report["left out"])
     out = f"; {left} were left out (the last table says why)" if left else ""
@@ -108,10 +108,9 @@ def _costs(report: Report) -> str:
     ]
     return (
         "<h2>What a launch and a copy cost</h2>"
-        f"<p>A program of one small kernel takes {seconds(cost['host'])} of the host to be asked for, "
-        f"{seconds(cost['call'])} each in a row, and {seconds(cost['waited for'])} if it is waited for. "
-        "No GPU is faster than that, however little there is to compute.</p>"
-        + _rows(["copied", "up", "", "down", ""], rows)
+        f"<p>A program of one small kernel costs {seconds(cost['host'])} of host time to launch, "
+        f"{seconds(cost['call'])} back to back, and {seconds(cost['waited for'])} with a synchronisation. No call on "
+        "this GPU is faster than that, however little it computes.</p>" + _rows(["copied", "up", "", "down", ""], rows)
     )
 
 
@@ -119,11 +118,11 @@ def _crossovers(report: Report) -> str:
     rows = [
         (c["case"], c["pass"], c["unit"], start_of(c, "staying"), start_of(c, "copied")) for c in report["crossovers"]
     ]
-    head = ["", "pass", "size counts", "GPU is faster from", "copied there and back every time"]
+    head = ["", "pass", "size counts", "GPU is faster from", "with copies there and back"]
     return (
-        "<h2>Where the GPU starts to pay</h2><p>The size from which on the GPU is faster, read off between the sizes "
-        "that were measured. The last column adds the copies of all operands and results to every call; for models, "
-        "whose values stay where they are, it is left out.</p>" + _rows(head, rows)
+        "<h2>When the GPU becomes faster</h2><p>The size from which the GPU is faster, interpolated between the "
+        "measured sizes. The last column adds the copies of all operands and results to every call; for models, "
+        "whose values stay on the device, it is omitted.</p>" + _rows(head, rows)
     )
 
 
@@ -132,7 +131,11 @@ def start_of(c: dict[str, Any], name: str) -> str:
     if name not in c:
         return ""
     found = c[name]
-    return "at no size here" if found is None else f"{short(found)}{', the least here' * (found == c['least'])}"
+    return (
+        "never, in the range measured"
+        if found is None
+        else (f"{short(found)}{', the least here' * (found == c['least'])}")
+    )
 
 
 def _speedups(report: Report) -> str:
@@ -141,7 +144,7 @@ def _speedups(report: Report) -> str:
         (f"{c['case']}, {c['pass']}", c["speedup"], f"{c['case']}, {c['pass']}, at {short(c['at'])} {c['unit']}")
         for c in found
     ]
-    return f'<h2>How much faster, at the largest size that both did</h2><div class="scroll">{bars(rows)}</div>'
+    return f'<h2>Speedup at the largest size that both measured</h2><div class="scroll">{bars(rows)}</div>'
 
 
 # --- plots ----------------------------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ def _times(report: Report) -> str:
     marks = {(c["case"], c["pass"]): c["staying"] for c in report["crossovers"]}
     key = "forward, a full line; forward and backward, or a step of training, a dashed one"
     if report["crossovers"]:
-        key += "; forward on the GPU with its copies, dotted. The faint upright line is where the GPU starts to pay"
+        key += "; forward on the GPU with its copies, dotted. The faint vertical line is where the GPU becomes faster"
     drawn = dict.fromkeys(point["device"] for point in report["points"])
     devices = ", ".join(f'<b class="{device}">{DEVICES[device]}</b>' for device in drawn)
     panels = [
@@ -188,7 +191,7 @@ def _said(p: Point) -> str:
     """A point in words."""
     said = f"{DEVICES[p['device']]}, {p['pass']}, {short(p['size'])} {p['unit']}: {seconds(p['seconds'])}"
     if p.get("host"):
-        said += f", of the host {seconds(p['host'])}"
+        said += f", host time {seconds(p['host'])}"
     if p.get("copies"):
         said += f", copies {seconds(p['copies'])}"
     if p.get("bytes"):
@@ -216,7 +219,7 @@ def _roofline(report: Report) -> str:
                 roof = [(x, min(found[kind], x * found["bandwidth"]), "") for x in xs]
                 roofs.append((f"{device} roof", f"{DEVICES[device]}, {kind}", roof))
     around = [(x, y) for x, y, _ in dots] + [(x, y) for _, _, roof in roofs for x, y, _ in roof]
-    axes = Axes("", "floating-point operations for a byte of operands and results", "FLOP/s", around, short, 1060, 480)
+    axes = Axes("", "floating-point operations per byte of operands and results", "FLOP/s", around, short, 1060, 480)
     for kind, words, roof in roofs:
         axes.add(TimeCurve(kind, roof))
         axes.text(roof[-1][0], roof[-1][1] * 1.8, words, kind.split()[0])
@@ -224,9 +227,9 @@ def _roofline(report: Report) -> str:
         axes.add(TimeCurve(p["device"], [(x, y, f"{p['case']}: {_said(p)}")], line=False))
         axes.text(x, y * 0.7, p["case"], p["device"])
     return (
-        "<h2>Against the ceilings</h2><p>Forward passes at the largest size. What is below the slope waits for memory, "
-        "what is below the flat for arithmetic; the distance to the line is what is left to win. Ops that the caches "
-        f'serve can be above it.</p><div class="scroll">{axes.svg()}</div>'
+        "<h2>Against the ceilings</h2><p>Forward passes at the largest size. Points below the slope are limited by "
+        "memory, points below the flat part by arithmetic; the distance to the line is the room for improvement. "
+        f'Ops whose operands fit into caches can be above it.</p><div class="scroll">{axes.svg()}</div>'
     )
 
 
@@ -248,9 +251,10 @@ def _every(report: Report) -> str:
     faster = sum(c["speedup"] > 1 for c in forward)
     head = ["", *[text for p in passes for text in (p, "from", "with copies from")]]
     return (
-        f"<h2>Every other op</h2><p>Of {len(forward)} more ops the GPU is faster at {faster} forward, at the largest "
-        "size that both did. For each: how many times as fast at that size, the elements from which on it is faster, "
-        f"and those with the copies.</p><details><summary>{len(found)} ops</summary>{_rows(head, rows)}</details>"
+        f"<h2>Every other op</h2><p>For {faster} of {len(forward)} more ops the GPU is faster forward, at the largest "
+        "size that both measured. For each: the speedup at that size, the number of elements from which it is "
+        f"faster, and that number with the copies.</p><details><summary>{len(found)} "
+        f"ops</summary>{_rows(head, rows)}</details>"
     )
 
 
@@ -282,8 +286,8 @@ def _table(report: Report) -> str:
     left = [(p["case"], DEVICES[p["device"]], f"{short(p['size'])} {p['unit']}", p["why"]) for p in report["left out"]]
     rest = f"<details><summary>what was left out</summary>{_rows(['', 'on', 'size', 'why'], left)}</details>"
     return (
-        "<h2>Everything</h2><p>Bytes are those of operands and results, each once; what a kernel moves besides counts "
-        "against it. The share is that of what the machine can do.</p>"
+        "<h2>Everything</h2><p>Bytes are those of operands and results, each counted once; further traffic counts "
+        "against a kernel. The share is relative to the machine's peak.</p>"
         f"<details><summary>{len(report['points'])} rows</summary>{_rows(head, map(cells, report['points']))}</details>"
         + (rest if left else "")
     )

@@ -28,7 +28,7 @@ from wengert.runtime.debug.explain import flops, size_of
 from wengert.runtime.static.compile import Compiled
 
 BUILDING = 0.4  # of the time, at most, goes to compiling before anything is measured
-TIME_WAS_UP = "the time was up"
+TIME_WAS_UP = "time ran out"
 Point = dict[str, Any]
 Times = dict[int, float]  # by size the longest call
 

@@ -1,4 +1,4 @@
-"""What users see when things go wrong: exceptions that say what happened, where, and what to do.
+"""The exceptions that users see: they say what happened, where, and what to do.
 
 Each exception takes its message and adds the user's own line. A mistake found while recording is on that line already;
 one that surfaces later (a value that could not be computed) is given the location of the op that failed.
@@ -10,7 +10,8 @@ from wengert.core.code import Location, asked_from, describe, source_line
 
 
 class WengertError(RuntimeError):
-    """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind."""
+    """The base class of Wengert's errors; each is also a ValueError, TypeError, ... where Python has a matching
+    class."""
 
     def __init__(self, message: str, location: Location = None) -> None:
         location = location or asked_from()
@@ -25,7 +26,7 @@ class WengertError(RuntimeError):
 
 
 class ShapeError(WengertError, ValueError):
-    """Shapes or axes that do not fit."""
+    """Shapes or axes that do not match."""
 
 
 class DTypeError(WengertError, TypeError):
@@ -33,11 +34,11 @@ class DTypeError(WengertError, TypeError):
 
 
 class DeviceError(WengertError, ValueError):
-    """Values on devices that cannot work together, or a device that is not there."""
+    """Values on different devices, or a device that does not exist."""
 
 
 class CudaError(WengertError, RuntimeError):
-    """The CUDA driver reports an error."""
+    """The CUDA driver reported an error."""
 
 
 class OutOfMemoryError(WengertError, MemoryError):
@@ -45,7 +46,7 @@ class OutOfMemoryError(WengertError, MemoryError):
 
 
 class MemoryBudgetError(OutOfMemoryError):
-    """A program would take more memory than its budget; `least` is how many bytes it can do with."""
+    """A program would exceed its memory budget; `least` is the minimum number of bytes it needs."""
 
     def __init__(self, message: str, location: Location = None, least: int = 0) -> None:
         super().__init__(message, location)
@@ -57,47 +58,47 @@ class ArgumentError(WengertError, ValueError):
 
 
 class OutOfRangeError(WengertError, IndexError):
-    """An index outside its axis."""
+    """An index out of range for its axis."""
 
 
 class GradientError(WengertError, RuntimeError):
-    """A derivative that cannot be taken: no graph, no rule, a graph already let go."""
+    """A derivative that cannot be computed: no graph, no rule, or a graph that was already freed."""
 
 
 class AbstractValueError(WengertError, TypeError):
-    """A value was asked for while recording with abstract inputs, where there is none."""
+    """A value was read while recording with abstract inputs, when it does not exist yet."""
 
 
 class AssignmentError(WengertError, RuntimeError):
-    """A slot cannot be given this value."""
+    """A tensor cannot be assigned this value."""
 
 
 class RecordingError(WengertError, RuntimeError):
-    """A compiled function gives another graph each time it is recorded."""
+    """A compiled function produces a different graph each time it is recorded."""
 
 
 class ComputationError(WengertError, RuntimeError):
-    """An op failed when its value was computed; raised whenever that value is looked at."""
+    """An op failed while computing its value; raised whenever that value is read."""
 
 
 class NaNError(WengertError, FloatingPointError):
-    """`debug_nans` found the first op that made a NaN."""
+    """`debug_nans` found the first op that produced a NaN."""
 
 
 class FileError(WengertError, ValueError):
-    """A file that cannot be read as what it should be: damaged, of another kind, or of a later version."""
+    """A file that cannot be read: corrupt, of another kind, or of a later version."""
 
 
 class CacheError(WengertError, OSError):
-    """A cache of built programs that cannot be used."""
+    """A cache of compiled programs that cannot be used."""
 
 
 class CompilerError(WengertError, RuntimeError):
-    """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line."""
+    """The compiler transformed a graph incorrectly: a bug in Wengert, named by pass, node and line."""
 
 
 class DistributedError(WengertError, RuntimeError):
-    """Something that went wrong between ranks; `ranks` are those at fault, as far as that is known."""
+    """An error between ranks; `ranks` are those at fault, as far as known."""
 
     def __init__(self, message: str, location: Location = None, ranks: tuple[int, ...] = ()) -> None:
         super().__init__(message, location)
@@ -105,7 +106,7 @@ class DistributedError(WengertError, RuntimeError):
 
 
 class RankLost(DistributedError):
-    """A rank died, failed, or ended while others still needed it; `rank` is None where it was the launcher."""
+    """A rank died, failed, or ended while others still needed it; `rank` is None if it was the launcher."""
 
     def __init__(
         self,
@@ -127,8 +128,8 @@ class RankLost(DistributedError):
 
 
 class CollectiveTimeout(DistributedError, TimeoutError):
-    """A collective waited longer than `wg.config.deadline`; `ranks` have not come to it."""
+    """A collective waited longer than `wg.config.deadline`; `ranks` have not entered it."""
 
 
 class ProgramMismatch(DistributedError):
-    """Ranks are about to run different programs; `ranks` are two of them that differ."""
+    """Ranks are about to run different programs; `ranks` are two that differ."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def beside(count: int, work: Callable[[], object]) -> Iterator[None]:
-    """Inside, so many forked processes do the same work again and again. They have one thread, which a fork keeps."""
+    """A context in which forked processes repeat the same work. Each has one thread, which a fork keeps."""
     parent, others = os.getpid(), []
     try:
         for _ in range(count):

@@ -166,7 +166,7 @@ MUTATORS = frozenset(
 
 
 def module_of(function: Any) -> str:
-    """The module that a function or a method belongs to; of a method of an object, that of the object's class."""
+    """The module of a function or method; for a method of an object, that of the object's class."""
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, ModuleType):
         kind = owner if isinstance(owner, type) else type(owner)
@@ -175,7 +175,7 @@ def module_of(function: Any) -> str:
 
 
 def name_of(function: Any) -> str:
-    """What a function is called, with its class or its module before it."""
+    """A function's name, qualified by its class or module."""
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__name__", type(function).__name__)
     if owner is not None and not isinstance(owner, ModuleType):
@@ -185,7 +185,7 @@ def name_of(function: Any) -> str:
 
 
 def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
-    """Whether what a library's function gives, or does, depends on more than its arguments."""
+    """Whether a library function's result or effect depends on more than its arguments."""
     module, name = module_of(function), getattr(function, "__name__", "")
     if name_of(function) in _PURE or (name_of(function) in _PURE_OF_A_TIME and _is_given_a_time(name, args)):
         return False
@@ -206,12 +206,12 @@ def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
 
 
 def writes_text(function: Any) -> bool:
-    """Whether a function may write an array, or a number of NumPy's, as text."""
+    """Whether a function may format a NumPy array or number as text."""
     return name_of(function) in _WRITES_TEXT
 
 
 def may_be_own(function: Any) -> bool:
-    """Whether a method's object holds all that the method depends on, as a seeded generator does."""
+    """Whether a method's object holds everything that the method depends on, as a seeded generator does."""
     return module_of(function).split(".")[0] in _WITH_STATES or module_of(function).startswith("numpy.random")
 
 
@@ -220,7 +220,7 @@ def _is_given_a_time(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def shows(function: Any) -> bool:
-    """Whether a function shows something to people: print, logging, what writes to the terminal."""
+    """Whether a function produces output for people: print, logging, writing to the terminal."""
     module = module_of(function)
     logs = module.split(".")[0] == "logging" and getattr(function, "__name__", "") in _LOGS
     return logs or name_of(function) in _SHOWS or _is_shown(function)

@@ -13,7 +13,7 @@ from wengert.torch.missing import missing_attribute as _missing_attribute
 
 
 class autocast:
-    """Inside, matrix products and convolutions are computed in a lower dtype; also as a decorator."""
+    """A context, or decorator, in which matrix products and convolutions are computed in a lower dtype."""
 
     def __init__(
         self, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None

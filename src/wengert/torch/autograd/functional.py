@@ -80,7 +80,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The matrix of second derivatives of a function that gives one number."""
+    """The matrix of second derivatives of a scalar function."""
     single = isinstance(inputs, Base)
 
     def gradient(*given: Any) -> Any:
