@@ -1,4 +1,4 @@
-"""What is special about GPUs: which there are, what their memory holds, and kernels of your own.
+"""GPU-specific functions: available GPUs, their memory, and your own kernels.
 
 Nothing here is needed to compute on a GPU: `x.to("cuda")`, `model.to("cuda")` and `device="cuda"` are.
 """

@@ -259,7 +259,7 @@ def test_folders_and_runs_that_do_not_fit_are_told(capsys):
     assert "already has a run: continue it with --resume here" in told(
         capsys, "train", "digits", "--out", "here", status=1
     )
-    assert "has finished its 1 epochs; --epochs" in told(capsys, "train", "--resume", "here", status=1)
+    assert "has finished its 1 epochs; use --epochs" in told(capsys, "train", "--resume", "here", status=1)
     other = told(capsys, "train", "mnist", "--resume", "here", "--epochs", "2", status=1)
     assert "a resumed run keeps its data it had" in other
     other = told(capsys, "train", "--resume", "here", "--epochs", "2", "--batch-size", "3", status=1)

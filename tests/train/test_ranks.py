@@ -200,8 +200,8 @@ def test_ranks_share_a_text(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ranks", "3"], "a batch of 32 does not divide among 3 ranks; --batch-size 33 does"),
-        (["--parts", "64"], "a batch of 32 does not divide among 64 parts; --batch-size 64 does"),
+        (["--ranks", "3"], "a batch of 32 does not divide among 3 ranks; --batch-size 33 would"),
+        (["--parts", "64"], "a batch of 32 does not divide among 64 parts; --batch-size 64 would"),
         (["--parts", "6"], "parts is 6; it is a power of two, such as 8"),
         (
             ["--ranks", "3", "--parts", "4"],
@@ -235,7 +235,7 @@ def test_another_number_of_ranks_than_the_launchers_is_told_in_a_line(capsys, mo
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert main(["train", "digits", "--ranks", "4"]) == 1
-    assert capsys.readouterr().err == ("wengert: --ranks is 4, and mpiexec started 2; leave out --ranks, or start 4\n")
+    assert capsys.readouterr().err == ("wengert: --ranks is 4, but mpiexec started 2; leave out --ranks, or start 4\n")
 
 
 def test_a_recipe_for_ranks_is_none_for_one_process(tmp_path):

@@ -1,4 +1,4 @@
-"""Tensors made from what others hold: numbers, nested lists, NumPy arrays, anything that NumPy can read, Tensors.
+"""Tensors made from other objects: numbers, nested lists, NumPy arrays, anything that NumPy can read, Tensors.
 
 `tensor` makes a new one with no history; `asarray` takes a Tensor as it is, with its history.
 """

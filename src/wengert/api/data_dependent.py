@@ -1,9 +1,9 @@
-"""Functions whose results have a shape that only the data says: nonzero, unique, masked_select, bincount.
+"""Functions whose results have a data-dependent shape: nonzero, unique, masked_select, bincount.
 
-They look at the value, so they work over Tensors and compute what is pending. Of a value that is not on the host they
-look at one number or two, the size of the result and what has to be checked; elements stay where they are. Within a
-function that is recorded with abstract inputs there is no value: they raise and name what keeps its size. Values they
-return are gathered from their argument, and have the gather's derivative.
+They read the value, so they work over Tensors and compute what is pending. For a value on a device they read only one
+or two numbers, the size of the result and what must be checked; elements stay on the device. Within a function that is
+recorded with abstract inputs there is no value: they raise an error that names an alternative of fixed size. Values
+they return are gathered from their argument, and have the gather's derivative.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Layers' functions that draw random numbers, beside dropout: noisy choices, random slopes, pooling at random places.
+"""Functions of layers that draw random numbers, besides dropout: noisy choices, random slopes, pooling at random
+positions.
 
-They draw from a generator of one's own or from the default one, as everything in `random` does.
+They draw from a given generator or from the default one, like everything in `random`.
 """
 
 from __future__ import annotations

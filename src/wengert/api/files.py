@@ -1,12 +1,12 @@
 """`save` and `load`: nested containers of tensors in one safetensors file, with no code in it.
 
-The suffixes `.pt` and `.pth` ask for PyTorch's format instead, which `torch_format` reads and writes; nothing in such a
+The suffixes `.pt` and `.pth` select PyTorch's format instead, which `torch_format` reads and writes; nothing in such a
 file is run. Models in several files with an index are read by `indexed_files`.
 
 A file holds the tensors by their path ("layers.0.weight"), so that other programs can read it, and in its metadata the
-structure as JSON and checksums of it and of each tensor. It is written beside its place and moved there when it is
-complete: a crash leaves the old file as it was. How arrays lie in a file is the
-neighbour `safetensors_format`'s concern, what a folder that several ranks wrote holds is `sharded_files`'s.
+structure as JSON and checksums of it and of each tensor. It is written to a temporary file and renamed when it is
+complete: a crash leaves the old file unchanged. `safetensors_format` handles the layout of arrays in a file,
+`sharded_files` folders written by several ranks.
 """
 
 from __future__ import annotations

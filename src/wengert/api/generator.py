@@ -1,9 +1,8 @@
-"""Generators: where random numbers come from.
+"""Generators: the source of random numbers.
 
-A `Generator` is two Tensors, a key (from the seed) and a counter. A draw is a function of both and moves the counter
-on: each draw differs from the last, a seed gives the same numbers again, and a value that is computed a second time
-(for a backward pass, by `checkpoint`) is the same one. The bits are made in `ops.random`; `random` makes distributions
-of them.
+A `Generator` is two Tensors, a key (from the seed) and a counter. A draw is a function of both and advances the
+counter: each draw differs from the last, a seed reproduces the same numbers, and a value that is recomputed (for a
+backward pass, by `checkpoint`) stays the same. `ops.random` generates the bits; `random` turns them into distributions.
 """
 
 from __future__ import annotations

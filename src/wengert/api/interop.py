@@ -1,7 +1,7 @@
-"""NumPy and DLPack: `np.sin(t)` and `np.concatenate([t, u])` record, arrays go out and in without a copy if possible.
+"""NumPy and DLPack: `np.sin(t)` and `np.concatenate([t, u])` record, arrays are exchanged without a copy if possible.
 
-A NumPy function called with a Tensor is looked up by name in `wengert.api.functions`; one that is not there raises and
-says how to get at the array.
+A NumPy function called with a Tensor is looked up by name in `wengert.api.functions`; if it is missing, the error says
+how to get the array.
 """
 
 from __future__ import annotations

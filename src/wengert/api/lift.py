@@ -1,7 +1,7 @@
 """Lifting: a function over nodes becomes one over Tensors.
 
 `ops` is written over nodes; what users call takes Tensors, arrays and numbers and gives Tensors. `lift` does that for
-any function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond is felt.
+any function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond matters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Losses that take a function: they work over Tensors, as what they call does."""
+"""Losses that take a function: they work over Tensors, like the function they call."""
 
 from __future__ import annotations
 

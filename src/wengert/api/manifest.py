@@ -1,8 +1,8 @@
-"""Manifests: what a checkpoint that several ranks wrote is made of, and where each block of each tensor lies.
+"""Manifests: the contents of a checkpoint written by several ranks, and the location of each block of each tensor.
 
 A checkpoint is a folder: a safetensors file of each rank with the blocks that it wrote, and `manifest.json`, which
-names the files and is written last. In and out: a `Manifest` and its text. What a text says is checked when it is read:
-that no byte of it changed, and that the blocks of every tensor make up the whole, none missing and none twice.
+names the files and is written last. In and out: a `Manifest` and its text. A manifest's text is checked when it is
+read: no byte has changed, and the blocks of every tensor cover it exactly once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NumPy's functions where they mean something else than the function of that name here, or have no namesake.
+"""NumPy functions that differ from Wengert's function of the same name, or have no counterpart.
 
 `np.std(t, ddof=1)`, `np.dot(t, u)`, `np.split(t, 2)`: each has NumPy's arguments and is made of public functions.
 `interop` looks here first when NumPy asks what one of its functions does with a Tensor.

@@ -1,6 +1,6 @@
 """Random numbers: the distributions that draw from generators.
 
-Everything is drawn from a `Generator` of one's own (`generator=...`) or from the default one, which starts with seed 0
+Everything is drawn from a given `Generator` (`generator=...`) or from the default one, which starts with seed 0
 and which `manual_seed` seeds.
 """
 

@@ -1,8 +1,8 @@
 """The safetensors format: arrays by name in one file, with a description of each in JSON and text by name beside them.
 
 A file is the length of its header (eight bytes, little-endian), the header, and the arrays' bytes without gaps. In and
-out: NumPy arrays by name, and the metadata. What a header says is checked before anything is read by it, so that a
-damaged or odd file is a `FileError` and nothing else. The neighbour `files` keeps nested containers in such files.
+out: NumPy arrays by name, and the metadata. Headers are checked before use, so that a corrupt file always gives a
+`FileError`. The neighbour `files` keeps nested containers in such files.
 
 float8 and float4, which tensors cannot have, are read as the smallest dtype that holds each of their values exactly:
 float16, and float32 for F8_E8M0.

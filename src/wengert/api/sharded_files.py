@@ -1,4 +1,4 @@
-"""Reading checkpoints that several ranks wrote: any part of any tensor, whatever blocks it was saved in.
+"""Reading checkpoints that several ranks wrote: any part of any tensor, in whatever blocks it was saved.
 
 In: the folder, and for each tensor which part is wanted. Out: NumPy arrays of those parts. Of each block that a part
 intersects the bytes that it needs are read, in the chunks that have a checksum each; nothing else of the files is but

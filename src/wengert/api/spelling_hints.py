@@ -1,6 +1,6 @@
-"""PyTorch's, NumPy's and JAX's names for what is spelled otherwise here: an error that gives the spelling.
+"""Errors for PyTorch's, NumPy's and JAX's names that are spelled differently in Wengert: they give the spelling.
 
-Asked of a Tensor (`x.unsqueeze(0)`) or of a module (`wg.cat`, `wg.nn.functional`), after everything that does exist.
+They apply to a Tensor (`x.unsqueeze(0)`) or a module (`wg.cat`, `wg.nn.functional`), for names that do not exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""PyTorch's, NumPy's and JAX's names for what is spelled otherwise here, with the spelling: of Tensors, of modules."""
+"""PyTorch's, NumPy's and JAX's names that are spelled differently in Wengert, with the spelling: of Tensors, of
+modules."""
 
 TENSOR_SPELLINGS = {
     "add": "x + y",

@@ -1,7 +1,7 @@
-"""Functions that change more than they return: dropout moves a generator on, batch norm its running statistics.
+"""Functions with side effects: dropout advances a generator, batch norm updates its running statistics.
 
-They take and give Tensors, and assign the slots they are given. What is drawn is drawn again where a backward pass
-needs it (see `ops.random`), so a mask is never stored.
+They take and give Tensors, and assign the slots they are given. Random masks are drawn again where a backward pass
+needs them (see `ops.random`), so they are never stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Embeddings: the functions that look rows up in a table, and can shorten its rows in place as they do."""
+"""Embeddings: functions that look up rows of a table, and can renormalise its rows in place."""
 
 from __future__ import annotations
 

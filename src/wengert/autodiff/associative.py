@@ -2,8 +2,8 @@
 
 In: a function of two elements, and values whose elements lie along an axis. Out: the results of the first, the first
 two, ... of them. Neighbouring pairs are combined, which leaves half as many elements; the partial results of these are
-every second one of those that are asked for, and one combination more gives the others (Blelloch, 1990): less than 2n
-combinations, in 2 log2(n) rounds of one call over many elements. It is made of recorded ops, so it has all their rules.
+every second result, and one more combination gives the others (Blelloch, 1990): less than 2n combinations, in 2 log2(n)
+rounds of one call over many elements. It is made of recorded ops, so it has all their rules.
 """
 
 from __future__ import annotations

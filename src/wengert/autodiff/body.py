@@ -1,7 +1,7 @@
 """Bodies: functions recorded into closed graphs, for the ops that carry a graph (control flow, checkpoint).
 
 A body's inputs are placeholders, first those for what it captured from outside (its constants). Its transforms are
-bodies again: `tangent_body`, `cotangent_body`, `batched_body` are what those ops' rules are made of.
+bodies again: the rules of those ops are built from `tangent_body`, `cotangent_body` and `batched_body`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""check_grads: are a function's derivatives those of its values? In both modes, to any order, along random directions.
+"""check_grads: compares a function's derivatives with finite differences, in both modes, to any order, along random
+directions.
 
 For a function f at x, a random direction t and a random cotangent c:
 
@@ -6,8 +7,8 @@ For a function f at x, a random direction t and a random cotangent c:
     reverse   <vjp(f, x)(c), t>      must be <c, d>
 
 where <a, b> is the real part of the sum of conj(a) * b: real and imaginary parts of complex values move independently.
-For the next order the same holds of the functions x -> jvp(f, x, t) and x -> vjp(f, x)(c). One direction is enough: a
-wrong derivative agrees with it by chance only. A failure is looked into argument by argument.
+For the next order the same holds for the functions x -> jvp(f, x, t) and x -> vjp(f, x)(c). One direction is enough: a
+wrong derivative agrees with it only by chance. A failure is then checked argument by argument.
 """
 
 from __future__ import annotations

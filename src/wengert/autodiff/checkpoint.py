@@ -1,4 +1,5 @@
-"""`checkpoint`: a part of a computation whose inner values are computed again for the backward instead of being kept.
+"""`checkpoint`: a part of a computation whose inner values are recomputed for the backward pass instead of being
+stored.
 
 The part is one op that carries its graph. Its cotangents come from recording that graph anew; random numbers are
 functions of their counters, so they are the same.

@@ -1,11 +1,11 @@
-"""`cond` and `while_loop`: a choice and a loop that stay in the graph.
+"""`cond` and `while_loop`: a branch and a loop that stay in the graph.
 
-`cond` records both branches and computes one; `while_loop` runs until its condition fails. How many steps that takes is
-not known while recording; its cotangents are those of `while_gradient`.
+`cond` records both branches and computes one; `while_loop` runs until its condition fails. The number of steps is not
+known while recording; its cotangents come from `while_gradient`.
 
 A loop over lanes (`vmap` of one) keeps the graphs of a single lane and says how many there are, so that each lane may
-be carried out until it ends by itself. Every source then begins with an axis of the lanes, of one element where all
-lanes share it. `lockstep` is the same loop over all lanes at once.
+run until it ends by itself. Every source then begins with an axis of the lanes, of one element where all lanes share
+it. `lockstep` is the same loop over all lanes at once.
 """
 
 from __future__ import annotations

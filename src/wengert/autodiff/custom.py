@@ -1,6 +1,6 @@
 """`custom_vjp` and `custom_jvp`: derivative rules of the user's own.
 
-A call is recorded as one op that passes the function's results on and takes the rule's word for the derivative. What
+A call is recorded as one op that passes on the function's results and uses the rule as its derivative. What
 the rule itself computes is recorded as usual, so it can be differentiated again.
 """
 

@@ -1,4 +1,4 @@
-"""All derivatives at once: `jacobian` and `hessian`, one walk batched over the elements of a result or an argument."""
+"""All derivatives at once: `jacobian` and `hessian`, one pass batched over the elements of a result or an argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taylor mode: all derivatives along a curve up to some order, in one walk.
+"""Taylor mode: all derivatives along a curve up to some order, in one pass.
 
 In: a function, a point and the derivatives of a curve through it. Out: the value and the derivatives of the function
 along the curve. Each node carries its Taylor coefficients c[0], c[1], ..., with None for a zero; c[0] is its value. The

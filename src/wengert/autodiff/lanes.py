@@ -1,4 +1,4 @@
-"""Loops over lanes: their sources, and graphs in which all lanes go step by step together.
+"""Loops over lanes: their sources, and graphs in which all lanes step together.
 
 In: what a loop reads, with an axis of the lanes first, or without; the graphs of one lane. Out: sources that all begin
 with an axis of the lanes, and graphs over all lanes, in which those that have ended stay as they are.

@@ -1,7 +1,7 @@
-"""A function's derivative at a point as a linear function: recorded once, applied to as many vectors as one likes.
+"""A function's derivative at a point as a linear function: recorded once, applied to any number of vectors.
 
 `linearize` is forward mode in that form, `linear_transpose` the transpose of a function that is linear already. The
-products with curvature that fitting a model takes (`gnvp`, `fisher_product`) are made of both modes.
+curvature-vector products for fitting models (`gnvp`, `fisher_product`) combine both modes.
 """
 
 from __future__ import annotations

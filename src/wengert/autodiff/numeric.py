@@ -1,4 +1,4 @@
-"""Numeric differentiation: the derivative of a function from its values alone, to check the other ways by.
+"""Numeric differentiation: the derivative of a function from its values alone, used to check the other methods.
 
 In: any function of nested containers of numbers, arrays and tensors. Out: derivatives in float64, computed along one
 curve at a time: `curve(t)` is the function's value a step `t` away in some direction, and a method estimates its slope.

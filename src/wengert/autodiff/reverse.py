@@ -8,8 +8,8 @@ The cotangent of a complex value is the derivative with respect to its real part
 imaginary part, as in PyTorch: a rule is the adjoint of the tangent rule under the real part of `conj(g) * t`. So
 transposing a tangent rule by walking back through it, and a cotangent rule likewise, is right for complex values too.
 
-`backward()` is reverse mode from one value to all leaves behind it, into their `grad` slots. It is the step's flush:
-gradients, pending updates and every live value are computed together, and the graph is let go.
+`backward()` is reverse mode from one value to all leaves behind it, into their `grad` slots. It is also the step's
+flush: gradients, pending updates and every live value are computed together, and the graph is freed.
 """
 
 from __future__ import annotations

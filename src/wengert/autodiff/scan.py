@@ -2,8 +2,8 @@
 
 The op's sources are the body's constants, the initial carry and the inputs to step over; its results the final carry,
 the stacked outputs and, where something is tracked, the carry each step began with, as further outputs: the walk back
-steps through those, running the body's cotangents in the other direction. Where they would take too much memory, the
-scan is one of `segments`.
+steps through those, running the body's cotangents in the other direction. If they would take too much memory, the scan
+is split into `segments`.
 """
 
 from __future__ import annotations

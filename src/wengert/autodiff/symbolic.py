@@ -1,7 +1,8 @@
 """Symbolic differentiation of the same Python function, through SymPy (`pip install "wengert[symbolic]"`).
 
 The function is recorded once on abstract numbers; each op of its graph is written as a SymPy expression by its own
-symbolic form, and SymPy differentiates. For functions of single numbers: formulas to read, and to check others by.
+symbolic form, and SymPy differentiates. For functions of single numbers: formulas to read, and to check other methods
+with.
 """
 
 from __future__ import annotations

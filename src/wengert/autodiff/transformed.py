@@ -1,4 +1,4 @@
-"""What a transform makes of a function: a callable that has the function's name, and is pickled and copied by it."""
+"""The result of a transform: a callable with the function's name, which is pickled and copied as that function."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The transforms users call: `grad`, `vjp`, `jvp`, `hvp`, over nested containers, to any order; `jacobian` has others.
 
-Each runs the function on *variables*: nodes of their own on the arguments' values. So levels never mix: what an inner
-transform differentiates by is a node no outer one knows. Values are there while the function runs, and it may branch
-on them.
+Each runs the function on *variables*: nodes of their own on the arguments' values. So levels never mix: an inner
+transform differentiates with respect to a node that no outer one knows. Values are there while the function runs, and
+it may branch on them.
 
 Derivatives with respect to complex values follow PyTorch: the gradient of a real function is the derivative with
 respect to the real part plus i times that with respect to the imaginary part. A complex function of complex values has

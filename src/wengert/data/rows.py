@@ -1,7 +1,7 @@
-"""Rows of a batch: those that a rank prepares of the batch of all ranks, with what is random about them.
+"""Rows of a batch: the rows of the global batch that a rank prepares, with their random numbers.
 
-The batch of all ranks is a function of the seed and the global position alone. A rank takes its rows of it, and of
-every draw the part that belongs to these rows, so that it has the numbers that a single process would have given them.
+The batch of all ranks is a function of the seed and the global position alone. A rank takes its rows, and the part of
+every draw that belongs to them, so that they get the same numbers as in a single process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SampleLoader: samples of any structure in batches, in a sampler's order or as a stream gives them.
 
 This is PyTorch's DataLoader: `sampler`, `batch_sampler`, `collate_fn` and `num_workers` mean what they mean there, and
-batches come in the same order. `DataLoader` is the one for arrays: its order follows from a seed alone, so that it goes
-on where another was, on any number of ranks. Both have their batches prepared by `workers`.
+batches come in the same order. `DataLoader` is the one for arrays: its order depends only on a seed, so it can be
+resumed on any number of ranks. Both have their batches prepared by `workers`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Samplers: in which order a data set's examples come, as numbers or as lists of numbers.
+"""Samplers: the order of a data set's examples, as indices or lists of indices.
 
-A sampler is anything that can be iterated; these are the usual ones. What is random comes from `draws`, a class
-attribute, by the generator that a sampler is given.
+A sampler is anything that can be iterated; these are the usual ones. Random numbers come from `draws`, a class
+attribute, using the sampler's generator.
 """
 
 from __future__ import annotations

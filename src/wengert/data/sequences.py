@@ -1,6 +1,6 @@
 """Sequences of tokens to learn from: windows of a long text, or sequences of different lengths, padded to a few.
 
-Batches are pairs of tokens and targets, the token after each. A target of -100 counts for nothing.
+Batches are pairs of tokens and targets, the token after each. A target of -100 is ignored.
 """
 
 from __future__ import annotations

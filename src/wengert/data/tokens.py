@@ -1,6 +1,6 @@
 """Text as tokens: bytes, characters, or GPT-2's byte pairs. `encode` gives integers, `decode` the text again.
 
-`description()` is what a checkpoint keeps of a tokenizer, and `from_description` makes it again.
+A checkpoint stores a tokenizer as its `description()`, and `from_description` rebuilds it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How results come from a worker process: a pickle, and beside it the bytes of arrays.
 
-On Linux large arrays lie in anonymous memory that both processes map: nothing is copied when they arrive, no name stays
-behind when a process dies, and the memory is let go of with the last array. Elsewhere they go through the pipe.
+On Linux large arrays lie in anonymous memory that both processes map: nothing is copied on arrival, no name is left
+behind when a process dies, and the memory is freed with the last array. Elsewhere they go through the pipe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What runs in a worker of a loader: it takes tasks, fetches what they ask for, and sends that back.
+"""The code that runs in a loader's worker: it takes tasks, fetches the data, and sends it back.
 
 A worker is a process or a thread. In a process one thread reads tasks and one sends results, so that neither end waits
 for the other, and a process whose loader has gone ends by itself. `workers` starts workers and collects results.

@@ -1,4 +1,4 @@
-"""Workers of a loader, and how their results are put in order: processes or threads that fetch batches ahead of use.
+"""Workers of a loader: processes or threads that prefetch batches, and the ordering of their results.
 
 In: tasks, one after another. Out: what came of them, in the order of the tasks. Each process has a connection of its
 own and no lock is shared, so that a worker can die at any moment without harm to the others: its loader gets an error

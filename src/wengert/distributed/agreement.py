@@ -1,7 +1,6 @@
-"""What all ranks have to agree on before they go on, such as the program that they are about to run.
+"""What all ranks must agree on before they continue, such as the program that they are about to run.
 
-Ranks send digests. Only where those differ are two ranks asked for descriptions, of which the first difference is
-shown.
+Ranks send digests. Only if they differ, two ranks are asked for descriptions, and the first difference is shown.
 """
 
 from __future__ import annotations

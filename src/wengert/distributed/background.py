@@ -1,8 +1,9 @@
-"""A save in the background: a thread writes this rank's file, and on rank 0 then the manifest, while training goes on.
+"""A save in the background: a thread writes this rank's file, and on rank 0 then the manifest, while training
+continues.
 
-No collective runs here: those of the program go on meanwhile, in an order that all ranks keep. Rank 0 learns that
-another rank is done from its file, which has its name once it is complete. In: a snapshot. Out: a checkpoint, or an
-error that waits for whoever asks.
+No collective runs here: the program's collectives continue meanwhile, in an order that all ranks share. Rank 0 learns
+that another rank is done from its file, which gets its final name once it is complete. In: a snapshot. Out: a
+checkpoint, or an error that is raised on request.
 """
 
 from __future__ import annotations

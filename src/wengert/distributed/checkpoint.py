@@ -1,7 +1,7 @@
-"""Checkpoints that are free of the world's size: saved by any number of ranks, loaded by any other.
+"""Checkpoints independent of the world's size: saved by any number of ranks, loaded by any other.
 
-Each rank writes the blocks that it holds into a file of its own; rank 0 writes the manifest when all are there. A rank
-that loads reads what its blocks need, whoever wrote it. Neighbours: `shards` and `background` write,
+Each rank writes the blocks that it holds to its own file; rank 0 writes the manifest when all files exist. A loading
+rank reads what its blocks need, whichever rank wrote it. Neighbours: `shards` and `background` write,
 `api.sharded_files` reads, `wg.load` gives whole tensors of the same folders in one process.
 """
 

@@ -1,7 +1,7 @@
-"""The control plane: one connection a rank, over which ranks learn what became of the others. Nobody hangs.
+"""The control plane: one connection per rank, over which ranks learn what happened to the others, so that none hangs.
 
 The launcher listens, or rank 0 where there is none (`control_server`); every rank connects (`control_rank`). `join`
-finds out where, from what the job was started with.
+finds the address from the environment of the job.
 """
 
 from __future__ import annotations

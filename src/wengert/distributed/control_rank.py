@@ -1,9 +1,9 @@
-"""A rank's end of the control plane: it says what this rank does, hears what became of the others, and raises.
+"""A rank's end of the control plane: it reports what this rank does, receives news of the others, and raises errors.
 
-Two threads serve a rank. One sends a report a second, and at once when the state changes; it also counts how long a
-collective waits. The other one listens. When a rank is lost, the main thread is interrupted and raises RankLost
-wherever it is: in a collective, in a sleep, between two lines of Python. A rank that saves may finish that first. A
-main thread that cannot be interrupted, since it is stuck in C, ends with the process five seconds later.
+Each rank has two threads. One sends a report every second, and at once when the state changes; it also measures how
+long a collective waits. The other one listens. When a rank is lost, the main thread is interrupted and raises RankLost
+wherever it is: in a collective, in a sleep, between two lines of Python. A rank that is saving may finish first. If the
+main thread is stuck in C code and cannot be interrupted, the process exits after five seconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The listening end of the control plane: who is there, what each rank does, and who has to be told.
+"""The server of the control plane: it tracks which ranks are connected and what they do, and notifies them.
 
-It runs as a thread of the launcher, or of rank 0 where there is no launcher. Every rank keeps one connection, proved
-with the job's nonce. A connection that closes without a word is a rank that died, and all others are told at once. The
-first thing that goes wrong is what is told: what follows from it (others that end, too) is not.
+It runs as a thread of the launcher, or of rank 0 where there is no launcher. Every rank keeps one connection,
+authenticated with the job's nonce. If a connection closes without a goodbye, the rank has died, and all others are
+notified at once. Only the first failure is reported, not its consequences (other ranks that also end).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a rank's process ends when the job does: the main thread is interrupted, exceptions are told, nothing waits.
+"""How a rank's process ends when the job does: the main thread is interrupted, exceptions are reported, nothing waits.
 
-Interrupting is a signal to the main thread, whose handler raises there. It is SIGURG, which is ignored where nobody
-handles it and which no batch system uses for its own ends.
+Interrupting is a signal to the main thread, whose handler raises there. It is SIGURG, which is ignored by default and
+not used by batch systems.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which rank this process is, as its launcher says in the environment.
+"""The rank of this process, from the environment variables of its launcher.
 
 In: environment variables of `wengert launch`, of `mpiexec` (Open MPI's, and MPICH's or Intel's), of `torchrun`, of
 `srun`. Out: a `Launched`. Launchers run inside each other (`mpiexec` in a job of SLURM's, `torchrun` under `srun`): the

@@ -1,7 +1,7 @@
-"""`wengert launch`: start the ranks of a script, tell their outputs apart, and end all of them when one is lost.
+"""`wengert launch`: start the ranks of a script, label their output, and stop all of them when one is lost.
 
-MPI's own mpiexec starts them where there is one, which knows other machines too. Otherwise they are processes of the
-launcher. In both cases the launcher listens on the control plane: it is told which rank died, and says so.
+MPI's mpiexec starts them if there is one; it can also reach other machines. Otherwise they are child processes of the
+launcher. In both cases the launcher listens on the control plane and reports which rank died.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connections that are listened to by one thread: accepted, read line by line, written without waiting."""
+"""Connections served by one thread: accepted, read line by line, written without blocking."""
 
 from __future__ import annotations
 

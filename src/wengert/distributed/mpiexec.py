@@ -1,4 +1,4 @@
-"""MPI's own launcher: which one there is, how it is called, and what its output says."""
+"""MPI's launcher: which one is installed, how to call it, and how to read its output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and ended for certain.
+"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and reliably ended.
 
-What they leave in shared memory when they are killed is removed by the launcher (`SharedMemory`).
+The launcher removes what they leave in shared memory when they are killed (`SharedMemory`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ranks report of themselves, and what is said of them when something goes wrong.
+"""The reports that ranks send about themselves, and the error messages about lost and late ranks.
 
 A report is a plain value that travels as JSON over the control plane (`control`, `control_server`). The texts of
 RankLost and CollectiveTimeout are made here and nowhere else, for ranks and for the launcher.

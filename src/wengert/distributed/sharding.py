@@ -1,4 +1,4 @@
-"""Sharding: values of which each rank holds a block. `shard` keeps them so (ZeRO), `place` works on them so.
+"""Sharding: values of which each rank holds a block. `shard` stores them that way (ZeRO), `place` computes on blocks.
 
 Both change where a tensor lies, not what it is: its shape is that of the whole, and whoever looks at it in all ranks
 gets the whole. `compile(mesh=...)` makes programs that work on the blocks.

@@ -1,6 +1,6 @@
-"""`biject_to(constraint)` and `transform_to(constraint)`: transforms from all numbers into a set.
+"""`biject_to(constraint)` and `transform_to(constraint)`: transforms from the real numbers into a set.
 
-`biject_to` gives one that is one to one, for inference; `transform_to` any that reaches the set, for optimisation.
+`biject_to` returns a bijective one, for inference; `transform_to` any one onto the set, for optimisation.
 """
 
 from __future__ import annotations

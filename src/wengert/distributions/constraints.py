@@ -1,4 +1,4 @@
-"""Constraints: which values a parameter may have, and which a draw can have. `constraint.check(x)` says of each event.
+"""Constraints: the allowed values of a parameter, and the support of a draw. `constraint.check(x)` checks each event.
 
 The names are PyTorch's: `constraints.positive`, `constraints.interval(0, 2)`, ...
 """

@@ -1,4 +1,5 @@
-"""Distribution: what all distributions share. In: parameters, tensors or numbers. Out: samples, densities, moments.
+"""Distribution: the base class of all distributions. In: parameters, tensors or numbers. Out: samples, densities,
+moments.
 
 PyTorch's names and meanings: `batch_shape` are the distributions that one object holds, `event_shape` is the shape of
 one draw of one of them. A sample has the shape `sample_shape + batch_shape + event_shape`.

@@ -1,6 +1,6 @@
-"""Gamma distributions and what is made of them: exponential, beta, Dirichlet, chi-squared, Student's t, F.
+"""Gamma distributions and those derived from them: exponential, beta, Dirichlet, chi-squared, Student's t, F.
 
-Their draws are differentiable by all parameters (`sampling.log_gamma_draw`).
+Their draws are differentiable with respect to all parameters (`sampling.log_gamma_draw`).
 """
 
 from __future__ import annotations

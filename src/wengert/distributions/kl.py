@@ -1,7 +1,7 @@
-"""The Kullback-Leibler divergence between two distributions, by pairs of kinds.
+"""The Kullback-Leibler divergence between two distributions, by pairs of classes.
 
 `kl_divergence(p, q)` is the mean of p.log_prob(x) - q.log_prob(x) over draws x of p. `register_kl(P, Q)` adds a pair;
-of several that fit, the one nearest in the order of the classes is taken.
+of several matches, the one closest in the class hierarchy is used.
 """
 
 from __future__ import annotations

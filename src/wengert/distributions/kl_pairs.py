@@ -1,4 +1,4 @@
-"""The divergences that have a formula: of two of a kind, and of different kinds.
+"""The divergences with a closed form: between two distributions of the same kind, and of different kinds.
 
 Those of different kinds are -entropy(p) - E_p[log q]: what the mean of log q over draws of p comes to is written once
 for each q, in terms of means of p (of x, of log x, of exp(-t x)), which are written once for each p.

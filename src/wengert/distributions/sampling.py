@@ -1,8 +1,8 @@
-"""Draws that have no formula: gamma, Poisson, binomial and von Mises numbers, by rejection in loops over all at once.
+"""Draws without a closed form: gamma, Poisson, binomial and von Mises numbers, by rejection in loops over all at once.
 
-Gamma draws are differentiable by their concentration (Figurnov, Mohamed and Mnih, "Implicit reparameterization
-gradients", 2018): a draw x at which the distribution function F has a value stays at that value, so that
-dx/da = -(dF/da) / (dF/dx). The integral in dF/da is computed by quadrature, to about 1e-10 in float64.
+Gamma draws are differentiable with respect to their concentration (Figurnov, Mohamed and Mnih, "Implicit
+reparameterization gradients", 2018): a draw x at which the distribution function F has a value stays at that value, so
+that dx/da = -(dF/da) / (dF/dx). The integral in dF/da is computed by quadrature, to about 1e-10 in float64.
 """
 
 from __future__ import annotations

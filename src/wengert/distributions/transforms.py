@@ -1,8 +1,8 @@
-"""Transforms: functions with an inverse and the logarithm of their derivative, by which densities go over.
+"""Transforms: functions with an inverse and the logarithm of their derivative, which transforms densities.
 
 `transform(x)` gives y, `transform.inv(y)` gives x back, `log_abs_det_jacobian(x, y)` the logarithm of the volume that
-a small volume at x has at y. `domain` and `codomain` are constraints. PyTorch's `cache_size` is taken and without
-meaning: an inverse that was just computed forwards is the same node.
+a small volume at x has at y. `domain` and `codomain` are constraints. PyTorch's `cache_size` is accepted and ignored:
+the inverse of a value just computed is the same node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activations as modules. Values have no views: `inplace`, which PyTorch's take, is accepted and says nothing."""
+"""Activations as modules. Values have no views: `inplace`, which PyTorch's take, is accepted and ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout: random elements, or whole channels, set to 0 while training. `inplace` is accepted and says nothing."""
+"""Dropout: random elements, or whole channels, set to 0 while training. `inplace` is accepted and ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layer an error came from: a note on the exception that names the layer by its path in the model."""
+"""The layer that an error came from: a note on the exception names it by its path in the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initial values for parameters: each function gives the slot it takes a new value, and returns it.
+"""Initial values for parameters: each function assigns its tensor a new value, and returns it.
 
 The names, the distributions and the rules for fan in and fan out are PyTorch's: a weight is (outputs, inputs, *kernel),
 and its fans are the numbers of elements that one output sums over and that one input goes into.

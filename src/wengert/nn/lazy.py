@@ -1,7 +1,7 @@
-"""Lazy layers: their first input says how many features or channels they take.
+"""Lazy layers: their first input determines the number of features or channels.
 
-Until then such a layer has no parameters. Its first call makes them, on the input's device, and from then on it is the
-layer of that name without "Lazy".
+Until then such a layer has no parameters. Its first call creates them on the input's device, and the layer becomes the
+one named without "Lazy".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Losses as modules: their settings in the constructor, predictions and targets in the call.
 
-`reduction` is "mean", "sum" or "none". It and what PyTorch has behind its retired arguments `size_average` and `reduce`
-are given by name.
+`reduction` is "mean", "sum" or "none". Pass it by name, as well as the arguments that follow PyTorch's deprecated
+`size_average` and `reduce`.
 """
 
 from __future__ import annotations

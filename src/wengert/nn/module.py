@@ -1,6 +1,6 @@
 """Module: a part of a model, with parameters, buffers and other modules as its attributes.
 
-What it holds is in `parts`, saving and loading in `state`, hooks in `hooks`; here is what a module does.
+`parts` handles its contents, `state` saving and loading, `hooks` the hooks; this file has the rest.
 """
 
 from __future__ import annotations

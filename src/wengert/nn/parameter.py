@@ -1,4 +1,4 @@
-"""Parameter: a Tensor that a Module learns. It is a slot like any other, and requires grad unless told otherwise."""
+"""Parameter: a Tensor that a Module learns. It is an ordinary slot, and requires grad by default."""
 
 from __future__ import annotations
 

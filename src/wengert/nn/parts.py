@@ -1,9 +1,9 @@
-"""What a module holds: parameters, buffers and modules, in its attributes.
+"""The contents of a module: parameters, buffers and modules, in its attributes.
 
-Everything lives in plain attributes, where reading is quickest: a Parameter or a Module that is set as one belongs to
-the model from then on, a Tensor does when it is registered as a buffer. `_parameters`, `_buffers` and `_modules` are
-the same things by kind, as mappings that can be written too. What is learned or counted is a Tensor and changes by
-`assign`; every other attribute is fixed while a step is recorded, and setting one counts `wg.config.version` up.
+Everything is stored in plain attributes, which are fastest to read: a Parameter or Module that is set as one becomes
+part of the model, a Tensor does when it is registered as a buffer. `_parameters`, `_buffers` and `_modules` are the
+same things by kind, as mappings that can be written too. What is learned or counted is a Tensor and changes by
+`assign`; every other attribute is fixed while a step is recorded, and setting one increments `wg.config.version`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modules that only pass a value on, or give it another shape."""
+"""Modules that only pass a value on or reshape it."""
 
 from __future__ import annotations
 

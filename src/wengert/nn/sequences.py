@@ -1,8 +1,8 @@
 """Sequences of different lengths in one batch: padded, or packed for recurrent layers, with PyTorch's names.
 
 A packed batch is the padded one with its lengths, not PyTorch's list of rows: shapes do not depend on values, so it can
-be an argument and a result of compiled functions. A recurrent layer leaves the state of a sequence as it is after its
-last step, and begins backwards with it. `data` and `batch_sizes` are PyTorch's, for who looks at them.
+be an argument and a result of compiled functions. A recurrent layer keeps the state of a sequence after its last step,
+and starts the backward direction there. `data` and `batch_sizes` are provided for compatibility with PyTorch.
 """
 
 from __future__ import annotations

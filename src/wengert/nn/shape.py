@@ -1,4 +1,4 @@
-"""Padding, and layers that change the size of images or lay their elements out anew."""
+"""Padding, and layers that resize images or rearrange their elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's state by name: taken out as a dict of Tensors, and put back, checked as a whole before anything is set.
+"""A model's state by name: saved as a dict of Tensors, and loaded after checking the whole state first.
 
 Each module saves and loads its own part, in methods that a subclass may replace (`_save_to_state_dict`,
 `_load_from_state_dict`, `get_extra_state`, `set_extra_state`), and hooks see the dict on both ways, as in PyTorch.

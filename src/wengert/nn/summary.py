@@ -1,7 +1,7 @@
-"""`model.summary(*inputs)`: the layers as a table, from one forward that records and computes nothing.
+"""`model.summary(*inputs)`: the layers as a table, from one forward call that only records and computes nothing.
 
-Every call of a module is a row: its path, the shapes it gives, the parameters it holds and the FLOPs it takes, both
-with those of the modules within. A layer's FLOPs are its own rule, `count_flops`.
+Every call of a module is a row: its path, its output shapes, its parameters and its FLOPs, both including submodules. A
+layer's FLOPs are its own rule, `count_flops`.
 """
 
 from __future__ import annotations

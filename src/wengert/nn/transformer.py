@@ -1,4 +1,4 @@
-"""The Transformer of Vaswani et al. (2017): encoder and decoder layers, stacks of them, and the whole.
+"""The Transformer of Vaswani et al. (2017): encoder and decoder layers, stacks of them, and the complete model.
 
 As in PyTorch: sequences are (length, batch, features) unless `batch_first`, a stack begins as copies of the layer it is
 given, and masks are as in MultiheadAttention (true hides; floating is added).

@@ -1,4 +1,4 @@
-"""Adafactor: Adam's scaling from one number a row and one a column in place of one an element."""
+"""Adafactor: Adam's scaling from one number per row and column instead of one per element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ASGD: gradient descent that also keeps the average of where it has been."""
+"""ASGD: gradient descent that also keeps the average of its iterates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules made of schedules: several at once, or one after the other."""
+"""Composed schedules: several at once, or one after another."""
 
 from __future__ import annotations
 

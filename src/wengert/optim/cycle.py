@@ -1,4 +1,4 @@
-"""Learning rates that come and go: along a cosine, with warm restarts, in one cycle or in many."""
+"""Cyclic learning rates: along a cosine, with warm restarts, in one cycle or in many."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Parameter groups: parameters that share their options, and how many steps they have taken.
+"""Parameter groups: parameters that share their options, and their step counts.
 
-An option that changes while training (the learning rate, and what a schedule cycles: momentum, betas) is kept in slots,
-0-d float64 tensors, so that setting it changes a value and no recorded step. Who reads one gets a float; an optimizer's
-rule gets the slots, as `group.live()`. Every other option is a Python value, part of a recorded step; setting one has
-the steps recorded again.
+An option that changes while training (the learning rate, and what a schedule cycles: momentum, betas) is stored in
+slots, 0-d float64 tensors, so that setting it changes a value but not a recorded step. Reading one returns a float; an
+optimizer's rule uses the slots, as `group.live()`. Every other option is a Python value and part of a recorded step;
+setting one causes a new recording.
 """
 
 from __future__ import annotations

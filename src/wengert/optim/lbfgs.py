@@ -1,4 +1,5 @@
-"""L-BFGS: Newton steps with curvature learned from the last gradients. A closure gives the loss as often as asked."""
+"""L-BFGS: Newton steps with curvature learned from the last gradients. A closure computes the loss as often as
+needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lion: only the sign of the momentum counts."""
+"""Lion: steps along the sign of the momentum."""
 
 from __future__ import annotations
 

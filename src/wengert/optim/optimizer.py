@@ -1,9 +1,10 @@
-"""Optimizer: what all optimizers share. In: parameters, their gradients and options. Out: parameters with new values.
+"""Optimizer: the base class of all optimizers. In: parameters, their gradients and options. Out: parameters with new
+values.
 
 An optimizer states its rule as a pure function of one parameter, its gradient and its state (see `Optimizer.rule`);
-here the rule is applied to all parameters and the results are assigned. A step only records: nothing looks at a value,
-and everything that changes from step to step (learning rate, step count, moments) is a tensor made when the optimizer
-was. So a compiled training step contains its optimizer.
+here the rule is applied to all parameters and the results are assigned. A step only records: nothing reads a value, and
+everything that changes between steps (learning rate, step count, moments) is a tensor created with the optimizer. So a
+compiled training step contains its optimizer.
 """
 
 from __future__ import annotations

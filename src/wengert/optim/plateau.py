@@ -1,4 +1,4 @@
-"""A learning rate that follows a measure: reduced when it stops getting better."""
+"""A learning rate that follows a metric: reduced when it stops improving."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Loss scaling, so that small gradients do not vanish in float16; all of it graph operations.
+"""Loss scaling, so that small gradients do not vanish in float16, entirely in graph operations.
 
 The loss is multiplied by a scale before the backward pass and the gradients are divided by it. When one of them is not
 finite the optimizer's step is skipped, by selecting the old values, and the scale shrinks; after a while without that
-it grows. Nothing looks at a value, so a compiled step can contain it all.
+it grows. Nothing reads a value, so a compiled step can contain it all.
 """
 
 from __future__ import annotations

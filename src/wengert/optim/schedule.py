@@ -1,7 +1,7 @@
 """Learning rates by the step: schedules that compute in Python between steps and assign the optimizer's slots.
 
 `scheduler.step()` after each optimizer step (or epoch) sets `group["lr"]` of every group. Most schedules multiply the
-rate that is there, so that they work together and with changes from outside; the numbers are PyTorch's.
+current rate, so they compose with each other and with manual changes; the numbers are PyTorch's.
 """
 
 from __future__ import annotations

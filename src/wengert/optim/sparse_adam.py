@@ -1,4 +1,4 @@
-"""SparseAdam: Adam for tables of which a step reads few rows."""
+"""SparseAdam: Adam for tables from which a step reads few rows."""
 
 from __future__ import annotations
 

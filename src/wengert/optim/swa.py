@@ -1,7 +1,7 @@
 """Stochastic weight averaging (Izmailov et al., 2018): a model that is the average of another's, and its learning rate.
 
-`AveragedModel` keeps the average, `SWALR` brings the learning rate to where the averaging happens, and `update_bn`
-works out the running statistics of the averaged model. `get_ema_avg_fn` makes it an exponential moving average.
+`AveragedModel` maintains the average, `SWALR` anneals the learning rate for averaging, and `update_bn` recomputes the
+running statistics of the averaged model. `get_ema_avg_fn` makes it an exponential moving average.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a compiled function is called with: its arguments' leaves, the key of a recording, and the floats among them.
+"""The arguments of a compiled function: their leaves, the key of a recording, and the floats among them.
 
-Tensors, NumPy arrays and Python floats are inputs: only their shape, dtype and whether they are tracked count. Every
-other leaf is static, part of the key by its type and value, or by identity where its type does not say what is equal.
+Tensors, NumPy arrays and Python floats are inputs: only their shape, dtype and whether they are tracked matter. Every
+other leaf is static, part of the key by its type and value, or by identity if its type does not define equality.
 
-A Python float is a double that takes the dtype of the value beside it. What stands for one while a function is recorded
-does the same: beside a float64 tensor it is an input in float64, beside a float32 one an input in float32, each rounded
-once from the double. Arithmetic among such floats and Python's numbers is Python's own: it is noted, and done again at
-every call, before the program runs. So a compiled function gives the bits, and the errors, that it gives uncompiled.
+A Python float is a double that adopts the dtype of the other operand. Its placeholder in a recording does the same:
+with a float64 tensor it is a float64 input, with a float32 tensor a float32 input, each rounded once from the double.
+Arithmetic among such floats and Python numbers is Python's own: it is recorded, and repeated at every call before the
+program runs. So a compiled function has the same bits, and the same errors, as the uncompiled one.
 """
 
 from __future__ import annotations

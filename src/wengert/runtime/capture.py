@@ -1,8 +1,8 @@
-"""Recording a function: from a call's arguments to a closed graph and what its inputs and outputs are.
+"""Recording a function: from a call's arguments to a closed graph with its inputs and outputs.
 
-The function runs once on Tensors that stand for the arguments. What it reads of the world outside becomes inputs by
-slot, what it leaves changed there (slots assigned, gradients) becomes outputs; the world itself is left as it was.
-`compile`, `bisect` and `inspect.page` record so.
+The function runs once on Tensors that stand for the arguments. What it reads from outside becomes inputs, by slot; what
+it changes outside (assigned slots, gradients) becomes outputs; the outside itself is restored. `compile`, `bisect` and
+`inspect.page` record so.
 """
 
 from __future__ import annotations

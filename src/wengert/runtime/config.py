@@ -1,7 +1,7 @@
-"""The settings, and the version that tells compiled functions that something they depend on was set.
+"""The settings, and a version that tells compiled functions when something they depend on was set.
 
-Setting an attribute of the configuration, of a Module or of an Optimizer counts `version` up. What was recorded under
-another version is recorded again.
+Setting an attribute of the configuration, of a Module or of an Optimizer increments `version`. Functions recorded under
+another version are recorded again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that are values of the graph: they take the dtype of what they meet, as Python's numbers do."""
+"""Numbers that are values of the graph: they adopt the dtype of the other operand, as Python numbers do."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The op whose value solves an equation, and its derivatives by the implicit function theorem.
 
 Where F(x, constants) = 0, a small change of the constants moves x so that F stays zero: J dx = -F' d(constants), with
-the Jacobian J of F by x. Forward mode solves that system, reverse mode the transposed one. How x was found does not
-matter, and nothing of it is kept. The rules are recorded ops, and what a matrix-free solver gives is such a value
-again, so that derivatives of every order are there.
+the Jacobian J of F with respect to x. Forward mode solves that system, reverse mode the transposed one. How x was found
+does not matter, and none of it is stored. The rules are recorded ops, and a matrix-free solver's result is such a value
+again, so derivatives of every order exist.
 
 Vectors lie along the last axis; the axes before it are lanes, each an equation of its own.
 """

@@ -1,7 +1,7 @@
-"""Colours of columns: those with one colour share a product, from which their entries can be told apart.
+"""Column colouring: columns of one colour share a product, from which their entries can be separated.
 
 Greedy, in the order of the columns. Curtis, Powell and Reid (1974) found the idea; Gebremedhin, Manne and Pothen (2005)
-tell what Hessians gain from their symmetry.
+describe how Hessians benefit from their symmetry.
 """
 
 from __future__ import annotations

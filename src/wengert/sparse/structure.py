@@ -10,7 +10,7 @@ and which ones is read off what is known of the op:
     branches, loops, checkpoints         their bodies are; of branches the union, of a `while_loop` until nothing is new
     all others                           the `factors` of the op: axes in common are independent, the others dense
 
-What is not known of an op makes it dense, which costs products and loses nothing. Indices must not depend on the
+An op that is not known counts as dense, which costs products but loses nothing. Indices must not depend on the
 variables; then the structure is that of all their values.
 """
 

@@ -1,9 +1,9 @@
-"""Checkpoints: the whole state of a training, of which the last few and the best are kept.
+"""Checkpoints: the complete state of a training run, of which the last few and the best are kept.
 
 One process writes a safetensors file; several ranks write a folder together (`wengert.distributed.checkpoint`), in the
-background. Any number of processes goes on from either. A file is written beside its place and moved there, so there is
-at every moment the old one, the new one or both. What a crash left unfinished is removed by the next save; what a live
-process is writing is left to it.
+background. Any number of processes can resume from either. A file is written under a temporary name and renamed, so at
+every moment there is the old one, the new one or both. The next save removes what a crash left unfinished, but not what
+a live process is writing.
 """
 
 from __future__ import annotations

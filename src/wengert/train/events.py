@@ -1,4 +1,4 @@
-"""TensorBoard's event files: numbers by name and step, for those who look at their runs there.
+"""TensorBoard's event files: numbers by name and step, for viewing runs in TensorBoard.
 
 A file is a sequence of records: length, its checksum, data, its checksum. The data is an Event in the protocol-buffer
 encoding, of which little is needed: the time, the step and one number.

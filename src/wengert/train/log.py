@@ -1,4 +1,4 @@
-"""The log of a run: a JSON object a line in `log.jsonl`, and TensorBoard's event files beside it."""
+"""The log of a run: one JSON object per line in `log.jsonl`, and TensorBoard event files beside it."""
 
 from __future__ import annotations
 

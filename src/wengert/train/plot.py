@@ -1,6 +1,7 @@
-"""The plot of a run as SVG: a panel for each measure, with its course in training and in testing over the steps.
+"""The plot of a run as SVG: a panel for each metric, with its training and test curves over the steps.
 
-The panel is for what comes after the first twentieth of the steps; what was beyond it before runs along its edge.
+The panel's range is that of the curves after the first twentieth of the steps; earlier values outside it are clipped at
+its edge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run shows while it goes: one line that is kept up to date in a terminal, plain lines elsewhere.
+"""The progress display of a run: one updating line in a terminal, plain lines elsewhere.
 
 In: reports. Needs `rich` for the terminal; without it lines are printed as they are elsewhere.
 """

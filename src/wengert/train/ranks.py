@@ -1,7 +1,7 @@
-"""Ranks of a run: started by the command, checked against the recipe, and what they have to agree on.
+"""Ranks of a run: starting them, checking them against the recipe, and agreeing on decisions.
 
-Every rank trains; rank 0 alone writes and speaks. What one rank decides (a folder's name, a wish to stop) and all have
-to know goes through the functions here.
+Every rank trains; only rank 0 writes and prints. Decisions of one rank that all must know (a folder's name, a request
+to stop) go through the functions here.
 """
 
 from __future__ import annotations

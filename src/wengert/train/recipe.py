@@ -1,4 +1,4 @@
-"""Recipes: all that a training run is told, from a TOML file, a Python file or the command line; checked as a whole.
+"""Recipes: all settings of a training run, from a TOML file, a Python file or the command line; checked as a whole.
 
 A recipe names a data set and a model, and has the numbers of the training. Those that come with Wengert, one for each
 data set and model, are in the folder `recipes` beside this file.

@@ -1,8 +1,8 @@
 """A training run, from a recipe to a trained model: epochs of updates, an evaluation and a checkpoint after each.
 
-The state of a run is a checkpoint; a run made from one goes on as if it had never stopped. Steps are compiled, so that
-they give the same bits in every process. A run of several ranks is this same class on each of them: all compute and
-save their blocks, rank 0 alone writes the rest and shows how it goes.
+The state of a run is a checkpoint; a run resumed from one continues as if it had never stopped. Steps are compiled, so
+that they give the same bits in every process. A run of several ranks is this same class on each of them: all compute
+and save their blocks, only rank 0 writes the rest and shows progress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of settings: what a recipe's fields and tables may hold, told in words where they hold something else.
+"""Checks of settings: the allowed values of a recipe's fields and tables, with clear errors for others.
 
 In: values by name as TOML, Python or a checkpoint gives them. Out: nothing, or an ArgumentError for the first that does
 not fit.

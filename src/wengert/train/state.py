@@ -1,6 +1,7 @@
-"""The state of a run as a checkpoint holds it: what must be there, of which kind, before a run goes on from it.
+"""The state of a run as a checkpoint holds it: the required fields and their types, checked before a run resumes from
+it.
 
-A checkpoint's checksums tell that it is what was written, not that a run wrote it. In: a loaded state. Out: nothing, or
+A checkpoint's checksums prove that it is unchanged, not that a run wrote it. In: a loaded state. Out: nothing, or
 a FileError that names the field.
 """
 

@@ -1,7 +1,7 @@
-"""The steps of a training: one update, one accumulation, one evaluation, each a program when compiled.
+"""The steps of training: one update, one accumulation, one evaluation, each a program when compiled.
 
-In: batches. Out: 0-d tensors by name. An update that would make a parameter infinite or NaN is left out, by selection
-in the graph: the model is then as it was, and the batch can be looked at.
+In: batches. Out: 0-d tensors by name. An update that would make a parameter infinite or NaN is skipped, by selection in
+the graph: the model then stays unchanged, and the batch can be inspected.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the update under way, a second at once.
+"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the current update, a second one stops it
+at once.
 
-Of several ranks each may be asked, at its own moment; they agree after an update, and stop at the same one.
+With several ranks, each may be asked at a different moment; they agree after an update, and stop at the same one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Tasks: what there is to learn. In: a recipe. Out: data sets, a model, and the objective that joins them.
+"""Tasks: data sets, a model, and the objective that joins them, made from a recipe.
 
-An objective is a function of the model and the arrays of a batch. It gives values by name, one for each example (or for
-each token): the `loss`, which is brought down, and what else is worth showing. An entry `weight` tells how much each
-counts.
+An objective is a function of the model and the arrays of a batch. It returns values by name, one for each example (or
+for each token): the `loss`, which is minimised, and other metrics. An entry `weight` is the weight of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Updates under way: what they were made from, and values that come while later ones are computed."""
+"""Updates in progress: their inputs, and values that arrive while later updates are computed."""
 
 from __future__ import annotations
 

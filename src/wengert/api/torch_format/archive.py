@@ -1,7 +1,7 @@
 """The zip archives that PyTorch's files are: records by name, which are read whole or not at all.
 
-What the headers say is checked before anything is read by it: records lie within the file and not over one another,
-and what is packed may not be much larger than the file. So no file makes a reader take more memory than it is worth.
+Headers are checked before use: records must lie within the file without overlapping, and compressed data may not be
+much larger than the file. So no file can make a reader allocate excessive memory.
 """
 
 from __future__ import annotations

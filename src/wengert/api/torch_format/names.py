@@ -1,6 +1,6 @@
-"""The names that PyTorch's files use, and what stands for each here: dtypes, storages, tensors, containers.
+"""The names that PyTorch's files use, and their equivalents here: dtypes, storages, tensors, containers.
 
-What is in this table can be called with anything at all and does nothing but make a value.
+The functions in this table are safe to call with any arguments: they only make values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading PyTorch's files: the zip archives of today, and the older form that begins with a magic number.
+"""Reading PyTorch's files: the current zip archives, and the older format that begins with a magic number.
 
 In: a path or an open file, and what is to be made of tensors. Out: what was saved. Without `weights_only=False`
 nothing in a file is run; `unpickler` and `names` see to that. With it, Python's own pickle does what the file says.

@@ -1,4 +1,4 @@
-"""What a PyTorch file has of a tensor: a storage, which is a run of bytes, and how the tensor lies in it.
+"""A tensor in a PyTorch file: a storage, which is a run of bytes, and the tensor's layout in it.
 
 Several tensors may lie in one storage: weights that are tied, and views. What a tensor is made of it, `make` decides:
 a function of a `TensorInStorage`.

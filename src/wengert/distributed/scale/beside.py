@@ -1,4 +1,4 @@
-"""Other processes that compute meanwhile, as the other ranks of a machine do: they take bandwidth and cores."""
+"""Background processes that compute like the other ranks of a machine, competing for bandwidth and cores."""
 
 from __future__ import annotations
 

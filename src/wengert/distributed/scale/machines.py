@@ -1,4 +1,4 @@
-"""Machines as they are published: what a rank computes, and what carries bytes between ranks. Each figure has a source.
+"""Published machines: the compute rate of a rank and the links between ranks. Each figure has a source.
 
 Rates are peaks and latencies are those of the smallest messages, so that what follows from them is a lower bound on
 the time of a step.

@@ -1,4 +1,4 @@
-"""What collectives take between two ranks of this machine, measured: a latency and a bandwidth.
+"""Measuring collectives between two ranks of this machine: a latency and a bandwidth.
 
 `measured()` starts two ranks with `wengert launch`, each of which runs this module, and reads what they found.
 """

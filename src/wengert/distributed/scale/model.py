@@ -1,10 +1,10 @@
-"""Two lanes of time a rank: what it computes, and what it sends meanwhile.
+"""A model of a step's time with two lanes for each rank: computation, and communication.
 
 In: the programs of a rank of each stage, the time of each step of their plans, and a machine. Out: a `Prediction`.
 Steps run one after the other. A collective starts where the plan starts it, once the one before is done: there is one
 lane for them. It takes what `collective_seconds` says, and where the plan waits for it the rank waits: that is exposed
-communication. A message between stages is there after its latency and its bytes, and who receives it waits: that is the
-bubble. Ranks that are late and links that are shared are left out, so this is a lower bound.
+communication. A message between stages takes its latency plus its bytes over the bandwidth, and the receiver waits:
+that is the bubble. Stragglers and shared links are not modelled, so this is a lower bound.
 """
 
 from __future__ import annotations

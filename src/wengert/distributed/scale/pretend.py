@@ -1,7 +1,7 @@
-"""A world that is not there: this process is rank 0 of it, and what the other ranks would send is made up.
+"""A simulated world: this process is rank 0, and the data from the other ranks is made up.
 
-Shapes and dtypes are right and values are not, so programs can be planned and timed, and not be trusted. A script runs
-as it is: `wg.distributed.start()` gives the pretended world, and meshes and blocks are those of its size.
+Shapes and dtypes are right but values are not, so programs can be planned and timed, but their results are meaningless.
+A script runs unchanged: `wg.distributed.start()` returns the simulated world, and meshes and blocks have its size.
 """
 
 from __future__ import annotations

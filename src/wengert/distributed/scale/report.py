@@ -1,4 +1,4 @@
-"""What `wengert scale` prints: a row for each number of ranks, what it rests on, and what it leaves out."""
+"""The output of `wengert scale`: a row for each number of ranks, with its assumptions and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to models and their parameters beside layers: reparametrised weights, vectors of parameters, folding.
+"""Utilities for models and parameters: reparametrised weights, parameter vectors, folding.
 
 The names are PyTorch's: `parametrize`, `parametrizations` and `rnn` are modules, the others functions.
 """

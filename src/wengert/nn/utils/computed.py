@@ -1,6 +1,6 @@
 """Attributes of a module that are computed when they are read: the module's class becomes a subclass with a property.
 
-`forward` reads `self.weight` as before, also while it is recorded, and gets what a formula makes of other parameters.
+`forward` reads `self.weight` as before, also while it is recorded, and gets the formula's value from other parameters.
 A formula is an object with `read(module)` and `write(module, value)`.
 """
 

@@ -1,4 +1,4 @@
-"""Modules whose initial values do not matter, since others are loaded."""
+"""Modules whose initial values do not matter because others are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weight norm and spectral norm by the names that PyTorch had first: `weight_g` and `weight_v`, `weight_orig`.
+"""Weight norm and spectral norm under PyTorch's original names: `weight_g` and `weight_v`, `weight_orig`.
 
 Checkpoints have these. In new models `parametrizations.weight_norm` and `spectral_norm` do the same.
 """

@@ -1,9 +1,8 @@
 """Parametrizations: a parameter computed by modules from an original one, which is what is learned.
 
 `register_parametrization(layer, "weight", Symmetric())` moves the weight to `layer.parametrizations.weight.original`;
-`layer.weight` is from then on what the module gives for it, computed when it is read. A `right_inverse` of the module
-says which original gives a value, when it is registered and when the attribute is set. The names in a state dict are
-PyTorch's.
+`layer.weight` is then the module's output, computed when it is read. A `right_inverse` of the module computes the
+original for a value, when it is registered and when the attribute is set. The names in a state dict are PyTorch's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases: small graphs on which rules are tried, with the arrays that they are tried on.
+"""Cases: small graphs, with input arrays, on which rules are tested.
 
 A case of elementwise ops has every combination of the values of a dtype (see `values`); one of movement has elements of
 which no two are equal, in small shapes; one of sums and products has random numbers.

@@ -1,7 +1,7 @@
-"""Certificates: what is known of one compiled program, rule by rule and kernel by kernel.
+"""Certificates: what is known about one compiled program, rule by rule and kernel by kernel.
 
-In: the plan of a program. Out: a `Certificate`: the rewrite rules that made the program, how often each was followed
-and how it is known, and its kernels with what was found of each. It prints as a table; what is in it is data.
+In: the plan of a program. Out: a `Certificate`: the rewrite rules that made the program, how often each was applied and
+how it was established, and its kernels with the result for each. It prints as a table; its contents are data.
 """
 
 from __future__ import annotations

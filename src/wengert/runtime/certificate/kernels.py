@@ -1,6 +1,6 @@
 """The kernels of a program against their references: each at the smallest sizes of its class, and at its own.
 
-In: a plan. Out: a check of every distinct kernel, with the error that was found beside what rounding explains. Extents
+In: a plan. Out: a check of every distinct kernel, with the error found and the error that rounding explains. Extents
 are constants in the text of a kernel, so a smaller kernel has another text. Its class is the text with numbers left
 out (the same statements, loops, pragmas and split among threads) and, loop by loop, whether the extent is one, shorter
 than a vector, whole vectors, or vectors and a tail. The witness is the smallest kernel of that class that is found; a

@@ -1,4 +1,4 @@
-"""Bisect: which of the compiler's rewrites makes a compiled function differ from its interpreted self.
+"""Bisect: finds the compiler rewrite that makes a compiled function differ from its interpreted result.
 
 In: a function and arguments. Out: a Fault: the number of the rewrite, the pass and rule that made it, the node, the
 user's line; None where the two agree. `wg.config.fuel` is what is halved: with fuel k only the first k rewrites happen.

@@ -1,4 +1,4 @@
-"""NumPy's arrays from outside: inputs of a program, or compared by value, or written as text."""
+"""Outer NumPy arrays: inputs of a program, compared by value, or formatted as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What objects from outside hold, as far as a recording depends on it.
+"""The contents of outer objects, as far as a recording depends on them.
 
-`watch` has the guards look at the items of a container; `watch_all` at everything that can be reached from an object,
-up to a bound, for code that cannot be followed. What the function made itself is gone through, and not watched.
+`watch` makes the guards check the items of a container; `watch_all` everything reachable from an object, up to a bound,
+for code that cannot be traced. Objects that the function made itself are traversed but not watched.
 """
 
 from __future__ import annotations

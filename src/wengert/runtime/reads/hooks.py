@@ -1,8 +1,8 @@
-"""Hooks: what a twin calls where its function reads, stores or calls something.
+"""Hooks: the functions that a twin calls wherever its function reads, stores or calls something.
 
-Of the functions that are called, the user's run as twins, and Wengert's as what they are. A library is not followed.
-Its functions count as functions of the contents of what they are given, which are watched; what depends on more than
-that, or does more than give a result (`impure`), raises on the user's line.
+Called functions of the user's run as twins, and Wengert's unchanged. Libraries are not traced. Their functions count as
+functions of the contents of their arguments, which are watched; a function that depends on more, or has side effects
+(`impure`), raises an error on the user's line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What libraries do that is not a function of their arguments' contents: clocks, random numbers, files, the process.
+"""Library functions that depend on more than their arguments' contents: clocks, random numbers, files, the process.
 
 The lists are of modules and names. A call of one of these while a function is recorded is an error on the user's line:
 its result would be a constant of the program, and what it does would be done only while recording. Builtins that read

@@ -1,7 +1,7 @@
-"""What kinds of things there are, and what they have.
+"""Kinds of objects, and their attributes.
 
-Kinds: of the user, of Python or a library; containers, iterators, places in objects. What classes, modules and
-functions have under a name is watched where it is looked up.
+Kinds: the user's, Python's or a library's; containers, iterators, storage in objects. Attributes of classes, modules
+and functions are watched when they are looked up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls of libraries, which are not followed: they count as functions of the contents of what they are given.
+"""Calls of libraries, which are not traced: they count as functions of the contents of their arguments.
 
-These contents are watched. What depends on more than that, or does more than give a result (`impure`), raises on the
+These contents are watched. A function that depends on more, or has side effects (`impure`), raises an error on the
 user's line; so does a change of something outside.
 """
 

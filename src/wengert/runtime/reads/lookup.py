@@ -1,4 +1,4 @@
-"""Attributes that Python does not find where it usually does: behind `super()`, or made by C code."""
+"""Attributes with unusual lookup: behind `super()`, or made by C code."""
 
 from __future__ import annotations
 

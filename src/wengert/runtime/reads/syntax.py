@@ -1,4 +1,4 @@
-"""Syntax trees of twins: what is less common in functions that are recorded.
+"""Syntax trees of twins: the less common syntax in recorded functions.
 
 That is names of other scopes, imports, `with`, `match`, dictionaries, formats; `twin` has the rest.
 """

@@ -4,7 +4,7 @@ In: a code object whose source can be found. Out: a code object for the same fun
 and lines are the same) in which attributes, items, iteration, truth, operands, calls and stores go through the hooks of
 `hooks`. What a twin computes is what the function computes.
 
-A library may call a function of the user's that no twin has seen: one kept in an object of C, say. A profile hook finds
+A library may call a user's function that has no twin, for example one stored in a C object. A profile hook finds
 those (`covering`); it is set when a recording is repeated for the first time, before any recording is used twice.
 """
 

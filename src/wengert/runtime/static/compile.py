@@ -1,9 +1,9 @@
 """Static execution: `compile` records a function once, whatever it reads, assigns and differentiates, and replays it.
 
-In: a function, and calls of it. A call like the last one, which finds everything as that left it, takes the fast path
-(`fast_path`). Any other is looked up by what counts of its arguments (`arguments`), checked against the world outside
-(`guards`, `specialization`), and run; where there is no recording that stands, it is recorded anew (`capture`) and
-built (`program`). What the function reads from outside is watched (`reads`). The recording is repeated now and then
+In: a function, and calls of it. A call like the last one, which finds everything as the last one left it, takes the
+fast path (`fast_path`). Any other call is looked up by the key of its arguments (`arguments`), checked against the
+outside (`guards`, `specialization`), and run; if no recording is valid, the function is recorded (`capture`) and built
+(`program`) again. What the function reads from outside is watched (`reads`). The recording is repeated now and then
 (`Specialization.confirm`) and must give the same graph (`core/canonical`).
 """
 

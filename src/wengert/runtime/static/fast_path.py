@@ -1,9 +1,9 @@
-"""The fast path: a compiled call that finds everything where the last one left it.
+"""The fast path: a compiled call that finds everything as the last one left it.
 
-A training step that goes on and on writes its parameters, moments and gradients over themselves: every slot keeps its
-node, every node its array. Then nothing of the next call is new but its arguments and its results. A FastPath notes
-what the slots name before a call, looks after it whether they still do, and from then on asks at each call, in a
-microsecond or two, whether all is unchanged; if so the program's own part, a `Replay`, runs on the same memory.
+A repeated training step updates its parameters, moments and gradients in place: every slot keeps its node, and every
+node its array. Then only the arguments and results of the next call are new. A FastPath notes what the slots name
+before a call, looks after it whether they still do, and from then on checks at each call, in a microsecond or two, that
+everything is unchanged; if so, the program's `Replay` runs on the same memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Guards: whether what a recorded function reads from outside is still what it was.
+"""Guards: checks that the outer values which a recorded function reads are unchanged.
 
 `reads/log` finds out what that is while the function is recorded, and has it watched here; `changed` compares, in about
-a microsecond, and says what is another. Each link of a path is compared by identity on the object that it was read
-from, numbers by type and value. Objects are held weakly where they can be: a compiled function keeps nobody's model
-alive.
+a microsecond, and says what has changed. Each link of a path is compared by identity on the object that it was read
+from, numbers by type and value. Objects are held weakly where they can be: a compiled function keeps no model alive.
 """
 
 from __future__ import annotations

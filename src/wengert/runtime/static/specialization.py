@@ -1,9 +1,9 @@
 """Specializations: one recording of a function with its program, and how calls are bound to it.
 
 A `Specialization` says whether its recording still stands for what the function would do (`objection`). Its `Binding`
-says which arrays the program is given and where its results go: every slot is read afresh, the program runs once, and
-then all slots and gradients are given their new values together. What only a slot refers to that is about to be given
-another value may be overwritten. A call that finds everything as the last one left it takes the fast path instead.
+says which arrays the program is given and where its results go: every slot is read again, the program runs once, and
+then all slots and gradients get their new values together. A value that only a slot about to be replaced refers to may
+be overwritten. A call that finds everything as the last one left it takes the fast path instead.
 """
 
 from __future__ import annotations
