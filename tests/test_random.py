@@ -401,7 +401,7 @@ def test_spawning_under_vmap_gives_each_lane_its_own():
         (lambda: wg.random.uniform((-2,)), ShapeError, "negative size"),
         (lambda: wg.random.uniform("ab"), DTypeError, "a shape is made of integers"),
         (lambda: wg.random.uniform((2,), device="cuda"), DeviceError, "on 'cpu', the result was asked for on 'cuda'"),
-        (lambda: wg.random.uniform((2,), generator=3), DTypeError, "generator is a wg.random.Generator"),
+        (lambda: wg.random.uniform((2,), generator=3), DTypeError, "generator must be a wg.random.Generator"),
         (lambda: wg.random.normal((2,), 0.0, -1.0), ArgumentError, "std is -1.0; it cannot be negative"),
         (lambda: wg.random.exponential((2,), -1), ArgumentError, "scale is -1.0; it cannot be negative"),
         (lambda: wg.random.truncated_normal((2,), low=2.0, high=1.0), ArgumentError, "low must be below high"),
@@ -422,7 +422,7 @@ def test_spawning_under_vmap_gives_each_lane_its_own():
         (lambda: wg.random.categorical(wg.tensor([1, 2])), DTypeError, "floating-point logits"),
         (lambda: wg.random.categorical(wg.tensor(np.zeros((2, 0)))), ShapeError, "no classes"),
         (lambda: wg.random.categorical(wg.tensor(np.zeros((2, 3))), (4,)), ShapeError, "categorical"),
-        (lambda: Generator("a"), DTypeError, "a seed is an integer, not 'a'"),
+        (lambda: Generator("a"), DTypeError, "a seed must be an integer, not 'a'"),
         (lambda: Generator(1).set_state({"key": 1}), ArgumentError, "what state"),
         (
             lambda: Generator(1).set_state({"key": np.zeros(2), "counter": np.uint64(0)}),

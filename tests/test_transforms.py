@@ -387,7 +387,7 @@ def test_custom_rules_must_be_given():
         (lambda: wg.jvp(lambda x: x, (1.0,), (wg.ones(2),)), wg.errors.ShapeError, "tangents"),
         (lambda: wg.vjp(lambda x: x), wg.errors.ArgumentError, r"as in wg.vjp\(f, x\)"),
         (lambda: wg.jvp(lambda x: x, wg.ones(3), (1.0,)), wg.errors.ArgumentError, r"such as \(x,\), not a Tensor"),
-        (lambda: wg.jvp(lambda x: x, (1.0,), (1.0, 2.0)), wg.errors.ArgumentError, "1 primals and 2 tangents"),
+        (lambda: wg.jvp(lambda x: x, (1.0,), (1.0, 2.0)), wg.errors.ArgumentError, "1 primals but 2 tangents"),
         (lambda: wg.vjp(lambda x: x, 1.0)[1](wg.ones(2)), wg.errors.ShapeError, "cotangent"),
         (lambda: wg.jacobian(lambda x: x, mode="sideways"), wg.errors.ArgumentError, "sideways"),
     ],

@@ -69,7 +69,7 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError(NO_DRIVER)
 
     install(monkeypatch, driver=fake_driver(init=init))
-    assert f"there is no NVIDIA driver here ({NO_DRIVER}); device='cpu' works" in refusal()
+    assert f"no NVIDIA driver was found ({NO_DRIVER}); device='cpu' works" in refusal()
     assert not wg.cuda.is_available()
 
 
@@ -88,7 +88,7 @@ def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, driver=fake_driver(count=2))
-    assert "there is no device 'cuda:7' here; there are 2 GPUs, from 'cuda:0'" in refusal("cuda:7")
+    assert "there is no device 'cuda:7': this machine has 2 GPUs, starting at 'cuda:0'" in refusal("cuda:7")
 
 
 @pytest.mark.parametrize("missing", ["the bindings", "the library"])

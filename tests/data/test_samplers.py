@@ -43,7 +43,7 @@ def test_weights_are_kept():
     found = list(WeightedRandomSampler([0, 1, 3], 4000, generator=np.random.default_rng(0)))
     assert found.count(0) == 0 and abs(found.count(2) / 4000 - 0.75) < 0.03
     assert sorted(WeightedRandomSampler([1, 2, 3], 3, replacement=False)) == [0, 1, 2]
-    with pytest.raises(ValueError, match="3 of 2 places"):
+    with pytest.raises(ValueError, match="3 of 2 indices"):
         list(WeightedRandomSampler([1, 0, 3], 3, replacement=False))
     with pytest.raises(ValueError, match="not negative"):
         list(WeightedRandomSampler([-1, 2], 3))

@@ -160,7 +160,7 @@ def test_a_prompt_that_is_no_batch_of_tokens_raises(prompt):
         model.generate(prompt[0], 3)
     with pytest.raises(wg.errors.DTypeError, match="integers"):
         model.generate(prompt.to(wg.float32), 3)
-    with pytest.raises(wg.errors.ArgumentError, match="cache for 8 tokens"):
+    with pytest.raises(wg.errors.ArgumentError, match="cache must hold 8 tokens"):
         model.generate(prompt, 3, cache=model.new_cache(3, 7))
     with pytest.raises(wg.errors.ShapeError, match="batch of 2"):
         model.generate(prompt, 3, cache=model.new_cache(2))

@@ -191,7 +191,7 @@ def test_arguments_that_make_no_sense(make: Any, message: str) -> None:
     "layer, shape, message",
     [
         (nn.Linear(4, 2), (3, 5), r"the last axis of the input must have 4 features; its shape is \(3, 5\)"),
-        (nn.Bilinear(2, 3, 1), (3, 2), r"all axes but the last agree"),
+        (nn.Bilinear(2, 3, 1), (3, 2), r"all axes except the last must agree"),
         (nn.BatchNorm1d(4), (3, 4, 5, 6), r"BatchNorm1d takes 2 or 3 axes; the input's shape is \(3, 4, 5, 6\)"),
         (nn.PReLU(3), (2, 4), r"3 slopes for 4 channels"),
         (nn.Unflatten(2, (2, 2)), (4, 4), r"axis 2 is out of range for shape \(4, 4\)"),

@@ -41,7 +41,7 @@ def test_max_norm_shortens_the_table_itself() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: wg.embedding_bag(ROWS, TABLE), ArgumentError, "takes offsets, where each bag begins"),
+        (lambda: wg.embedding_bag(ROWS, TABLE), ArgumentError, "needs offsets, where each bag begins"),
         (
             lambda: wg.embedding_bag(ROWS, TABLE, wg.tensor([1, 2])),
             ArgumentError,

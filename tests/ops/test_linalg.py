@@ -191,7 +191,7 @@ def test_square_matrices_are_asked_for(name: str) -> None:
         (lambda: wg.tensordot(ONES, ONES, axes=3), ArgumentError, "3 axes"),
         (lambda: wg.tensordot(ONES, ONES, axes=((0, 0), (0, 1))), ArgumentError, "pair each axis"),
         (lambda: wg.tensordot(ONES, ONES, axes="ij"), ArgumentError, "two sequences"),
-        (lambda: wg.einsum("ij,jk->ik", ONES), ArgumentError, "names 2 operands; 1 were given"),
+        (lambda: wg.einsum("ij,jk->ik", ONES), ArgumentError, "names 2 operands, but 1 were given"),
         (lambda: wg.einsum("ijk->k", ONES), ShapeError, "names 3 axes"),
         (lambda: wg.einsum("i->i", ONES), ShapeError, "names 1 axes"),
         (lambda: wg.einsum("ij,jk->ik", ONES, ONES), ShapeError, "axis 'j' has 3 elements in one operand and 2"),

@@ -51,7 +51,7 @@ def test_integers_stay_integers() -> None:
         (lambda i, s: wg.scatter_reduce(wg.ones(2), 0, i, s[:3], "sum"), ShapeError, "not a value for each index"),
         (lambda i, s: wg.scatter_reduce(wg.ones(1), 0, i, s, "sum"), OutOfRangeError, "index 1 is out of range"),
         (lambda i, s: wg.index_reduce(wg.ones((2, 2)), 0, i, s, "prod"), ShapeError, r"5 indices need \(5, 2\)"),
-        (lambda i, s: wg.masked_scatter(s, wg.tensor([True] * 5), s[:2]), ShapeError, "true 5 times"),
+        (lambda i, s: wg.masked_scatter(s, wg.tensor([True] * 5), s[:2]), ShapeError, "5 true elements"),
     ],
 )
 def test_what_does_not_fit_is_named(call: Any, error: type[Exception], message: str) -> None:

@@ -217,7 +217,8 @@ def test_refusals_say_why(capsys):
 
 def test_an_unknown_pass_is_an_error_that_names_the_known_ones(forward):
     with pytest.raises(
-        wg.errors.ArgumentError, match=r"no pass or stage 'fusion'; there are recorded, inline, .*dce, remat, .*fuse"
+        wg.errors.ArgumentError,
+        match=r"no pass or stage 'fusion'; choose one of recorded, inline, .*dce, remat, .*fuse",
     ):
         forward.explain("fusion")
 
@@ -290,5 +291,5 @@ def test_an_interpreted_program_says_so(monkeypatch, capsys):
     assert f.explain().startswith('interpreted, because of wg.config.tier = "interpret": ')
     assert "ops['exp']" in f.explain("recorded")
     for ask in (f.source, f.memory, lambda: f.explain("fuse")):
-        with pytest.raises(wg.errors.ArgumentError, match=r"the program is interpreted, as wg\.config\.tier"):
+        with pytest.raises(wg.errors.ArgumentError, match=r"the program is interpreted, because of wg\.config\.tier"):
             ask()

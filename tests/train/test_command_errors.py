@@ -80,7 +80,10 @@ def test_learning_rates_out_of_range_are_told(capsys, rate):
         (b'[optimizer]\nname = ["sgd"]\nlr = 0.1', "there is no optimizer ('sgd',)"),
         (b'[optimizer]\nname = "sgd"\nlr = 0.1\nweight_decay = 1e200', "weight decay of the optimizer must be"),
         (b'[schedule]\nname = "cosine"\nwarmup = "x"', "warmup under [schedule] must be a number, not 'x'"),
-        (b'[schedule]\nname = "cosine"\nwarmup = nan', "warmup under [schedule] must be at least 0 and below 1, not nan"),
+        (
+            b'[schedule]\nname = "cosine"\nwarmup = nan',
+            "warmup under [schedule] must be at least 0 and below 1, not nan",
+        ),
         (b'[schedule]\nname = ["cosine"]', "name under [schedule] must be text, not ['cosine']"),
         (b"[augment]\ncrop = 1.5", "crop under [augment] must be an integer, not 1.5"),
         (b'[augment]\nmixup = "x"', "mixup under [augment] must be a number, not 'x'"),

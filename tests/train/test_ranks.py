@@ -172,7 +172,9 @@ def test_a_nan_is_found_on_every_rank(tmp_path):
     def run(rank):
         run = Run(recipe(2, 3, data=str(file), model="", options={}), tmp_path / "run")
         before = [p.detach().numpy().copy() for p in run.task.model.parameters()]
-        with pytest.raises(NaNError, match=r"step 1: the loss is nan: log made 1 NaN of 32 elements(.|\n)*with_logs"):
+        with pytest.raises(
+            NaNError, match=r"step 1: the loss is nan: log produced 1 NaN of 32 elements(.|\n)*with_logs"
+        ):
             run.update()
         after = [p.detach().numpy() for p in run.task.model.parameters()]
         assert all((a == b).all() for a, b in zip(after, before))
@@ -183,7 +185,10 @@ def test_a_nan_is_found_on_every_rank(tmp_path):
 @forks
 def test_a_folder_that_is_in_use_is_told_on_every_rank(tmp_path):
     def run(rank):
-        with ranks.locked(tmp_path / "run"), pytest.raises(ArgumentError, match=r"a run is in|rank 0 cannot lock"):
+        with (
+            ranks.locked(tmp_path / "run"),
+            pytest.raises(ArgumentError, match=r"another run is using|rank 0 cannot lock"),
+        ):
             Run(recipe(2), tmp_path / "run").train()
 
     on_ranks(2, run, tmp_path)

@@ -263,7 +263,8 @@ def on_accumulated(slot: Tensor, hook: Callable[[Tensor], Any]) -> Callable[[], 
 def _leaves_behind_constants(order: Sequence[Node], known: Sequence[Node]) -> list[Node]:
     """The other leaves on which derivatives that were recorded depend, but only through constants of them.
 
-    The derivative of relu depends on which elements are positive. The second derivative by a bias before it is zero
+    The derivative of relu depends on which elements are positive. The second derivative with respect to a bias before
+    it is zero
     then: PyTorch gives zeros, where None would have an optimizer leave the bias out.
     """
     is_constant = _is_constant_of_derivative

@@ -246,7 +246,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         seeds = matching(cotangent, at.outputs, at.structure, "vjp: the cotangent")
-        if any(seed.tracked for seed in seeds):  # it may be differentiated by its cotangent
+        if any(seed.tracked for seed in seeds):  # it may be differentiated with respect to its cotangent
             with recorded_as(recording.location, True):
                 places = [placeholder(y.shape, y.dtype, y.device) for y in at.outputs]
                 found = or_zeros(reverse(at.outputs, places, at.variables), at.variables)

@@ -1,4 +1,4 @@
-"""Activations: compositions of elementwise ops and reductions, each in the form that neither overflows nor cancels.
+"""Activations: compositions of elementwise ops and reductions, each in a form without overflow or cancellation.
 
 At a kink the derivative is that of the flat side: relu'(0) = 0. NaN goes through.
 """

@@ -1,8 +1,8 @@
-"""Adaptive pooling: the largest or the mean of as many windows as are asked for, which cover the last axes evenly.
+"""Adaptive pooling: the maximum or the mean over a given number of windows that cover the last axes evenly.
 
-Window i of n runs from floor(i * size / n) to ceil((i + 1) * size / n). Where n divides the size they are all alike and
-are pooled as any windows are, by `pool`; otherwise means are products with a matrix, and maxima are taken over windows
-filled up to the size of the largest.
+Window i of n runs from floor(i * size / n) to ceil((i + 1) * size / n). If n divides the size, all windows are equal
+and are pooled by `pool`; otherwise means are products with a matrix, and maxima are taken over windows padded to the
+size of the largest.
 """
 
 from __future__ import annotations

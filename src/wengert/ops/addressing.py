@@ -1,13 +1,14 @@
-"""Addressing: elements named by integer arrays, read, replaced or added to. The primitives; `gather` has the functions.
+"""Addressing: reading, replacing and adding to elements addressed by integer arrays. The primitives; `gather` has the
+functions.
 
-There are two ways of naming elements, each with three primitives, all linear in `x` and in the values:
+There are two ways of addressing elements, each with three primitives, all linear in `x` and in the values:
 
     an array for each of some neighbouring axes, as NumPy's `x[:, i, j]`      GATHER, SCATTER, SCATTER_ADD
     one index for each element, along an axis, as `take_along_axis`           TAKE_ALONG, PUT_ALONG, ADD_ALONG
 
-Reading is transposed by adding into zeros. Where one place is written twice the last value stays, and only that
-one has a derivative. Negative indices count from the back. An index out of range raises while recording if its value is
-known by then, and otherwise when it is computed.
+The transpose of reading is adding into zeros. If an element is written twice, the last value wins, and only that one
+has a derivative. Negative indices count from the back. An index out of range raises an error while recording if its
+value is known by then, and otherwise when it is computed.
 """
 
 from __future__ import annotations

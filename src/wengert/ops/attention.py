@@ -4,9 +4,9 @@
         ->  softmax(query key^T * scale + mask) value, (..., T, V)
 
 The axes in front broadcast, which is also how several query heads share a key head. A boolean mask is true where a
-query may look, a floating one is added to the scores. A query that may look nowhere gets zeros and has no derivative.
-Backward, a primitive too, computes the probabilities again instead of keeping them: they are larger than everything
-else, and kernels hold a block of them at a time.
+query may attend, a floating-point one is added to the scores. A query with no visible key gets zeros and has no
+derivative. The backward op, also a primitive, recomputes the probabilities instead of storing them: they are larger
+than everything else, and kernels hold a block of them at a time.
 
 `joined` is the compiler's (see `compiler.heads`): the result of (batch, heads, T, V) comes as (batch, T, heads, V), as
 the product after it reads it, and the cotangents of query, key and value as one value (batch, T, 3, heads, E).

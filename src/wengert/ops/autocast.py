@@ -1,8 +1,8 @@
-"""`autocast`: mixed precision, by casts that are recorded while ops are.
+"""`autocast`: mixed precision, through casts that are recorded with the ops.
 
 Every op has a `precision` (see `ops.op`), and inside `autocast` its operands are cast accordingly before it is
-recorded. A public function made of several ops may have one as a whole: then its arguments are cast, and inside it
-autocast is off. The table is PyTorch's for CUDA; docs/mixed-precision.md has it.
+recorded. A public function made of several ops may have a precision as a whole: then its arguments are cast, and
+autocast is off inside it. The table is PyTorch's for CUDA; docs/mixed-precision.md has it.
 
 The casts are nodes like others. So a parameter in float32 gets its gradient in float32: the gradient of a lowered
 matrix product is computed in the low dtype, added up in float32 within the product, and cast back. On a device that
@@ -11,7 +11,7 @@ library's product rounds them first.
 
 What is recorded from nodes that are there already (derivatives, vmap's lanes, the bodies of scan, cond and checkpoint,
 rewriting) is recorded with autocast off, since its operands have the right dtypes. So it makes no difference whether
-`loss.backward()` stands inside or outside.
+`loss.backward()` is called inside or outside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bessel functions of real order, modified ones, and Airy's: the references, in float64 throughout.
+"""The references of Bessel functions of real order, modified ones, and Airy functions, in float64 throughout.
 
 Each method is exact where it is used: power series where no terms cancel, recurrence from large orders downwards
 (Miller) in the middle, asymptotic series (Hankel) from 25 or 30 on, and integrals by rules that converge exponentially.

@@ -1,7 +1,8 @@
-"""Bessel functions as ops: their derivatives by `x`, and by the order where a closed form or an integral is at hand.
+"""Bessel functions as ops, with derivatives with respect to `x`, and to the order where a closed form or an integral
+exists.
 
-The references are in `bessel`. Derivatives by `x` are other orders of the same function, or (`m`) the next derivative
-of a scaled one, which differences of orders would lose digits of.
+The references are in `bessel`. Derivatives with respect to `x` are other orders of the same function, or (`m`) the next
+derivative of a scaled one, for which differences of orders would lose digits.
 """
 
 from __future__ import annotations

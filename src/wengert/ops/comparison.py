@@ -1,8 +1,8 @@
-"""Comparisons, logic and bits, and choices by them: `where`, the larger and the smaller, `clip`; and what must hold.
+"""Comparisons, logic and bits, and selections by them: `where`, maximum and minimum, `clip`; and checked conditions.
 
 Their derivative is zero, or a choice itself. The table is made as in `elementwise`. Conditions are checked while a
-program runs, however it is computed: `CHECKED_INDEX` notes an error, in C and on a GPU too. What is no index is checked
-by adding `zero_where` to it, which is 0 or raises.
+program runs, on every backend: `CHECKED_INDEX` records an error, also in C and on a GPU. Values other than indices are
+checked by adding `zero_where`, which is 0 or raises an error.
 """
 
 from __future__ import annotations

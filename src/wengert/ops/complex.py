@@ -1,4 +1,4 @@
-"""Size, direction and parts of numbers: what real and complex numbers have, and no holomorphic function gives.
+"""Absolute value, angle and parts of numbers: functions of real and complex numbers that are not holomorphic.
 
 The table is made as in `elementwise`. Of complex values these ops state their rules as `Parts`, linear in the real and
 the imaginary part; cotangents are those of the real part of `conj(g) * t`, so that the cotangent of a complex value is

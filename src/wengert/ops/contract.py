@@ -1,4 +1,5 @@
-"""Products over named or paired axes, written as movement around `matmul`: so their derivatives and batching are those.
+"""Products over named or paired axes, written as movement around `matmul`, from which they get their derivatives and
+batching.
 
 `einsum` is the general one: each operand loses repeated and unneeded axes, then operands are contracted two at a time.
 """

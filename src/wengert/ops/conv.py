@@ -1,6 +1,6 @@
 """Convolutions as PyTorch names them, 1 to 3 spatial dimensions, and their transposes, over the primitive `convolve`.
 
-Here are their arguments: what may be a number or one for each axis, what fits together, what is said when it does not.
+This file checks their arguments: options as one number or one for each axis, matching shapes, and error messages.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
     form(x, weight, y) = sum of y[n, o, p] * weight[o, c, t] * x[n, c, p * stride + t * dilation - low]
 
-CONVOLVE(x, weight), CONVOLVE_INPUT(y, weight) and CONVOLVE_WEIGHT(x, y) are what multiplies the third value in it: the
-convolution, its transpose (which is `conv_transpose`), and the sum over positions. Each has the other two as its
+CONVOLVE(x, weight), CONVOLVE_INPUT(y, weight) and CONVOLVE_WEIGHT(x, y) are the coefficients of the third value in it:
+the convolution, its transpose (which is `conv_transpose`), and the sum over positions. Each has the other two as its
 derivatives. `x` is padded by (low, high) zeros along each axis, where a negative one crops.
 """
 

@@ -1,6 +1,6 @@
-"""Where values enter a graph, and the ops that only mark one: data, literals, placeholders, variables, casts.
+"""How values enter a graph, and the ops that only mark one: data, literals, placeholders, variables, casts.
 
-Everything here is below the families: `operand` turns what a user or a rule writes beside a node into a node.
+Everything here is below the families: `operand` turns the other operand of a node into a node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Counting: where elements are that are not zero, and how often numbers occur.
+"""Counting: the indices of nonzero elements, and how often numbers occur.
 
-How large such a result is, only the data says; these primitives are told. Who calls them has looked at that one number
-(`api.data_dependent`), so the elements themselves stay where they are.
+The size of such a result depends on the data, and is passed to these primitives. The caller has read that one number
+(`api.data_dependent`), so the elements themselves stay on the device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Cross-entropy: minus the log-probability of the right class, from scores (`cross_entropy`) or from log-probabilities.
+"""Cross-entropy: minus the log-probability of the correct class, from scores (`cross_entropy`) or from
+log-probabilities.
 
-Scores are (N, C, ...) or (C,), and targets class numbers of that shape without C, or probabilities of the whole shape.
-A target that is not a class raises while recording if its value is known by then, and otherwise when it is computed.
+Scores are (N, C, ...) or (C,), and targets are class indices of that shape without C, or probabilities of the whole
+shape. A target that is not a class raises an error while recording if its value is known by then, and otherwise when it
+is computed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 what is read off singular values.
 
 Each factorisation is a primitive whose tangent rule is written with the factors themselves. The factors are not
-unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are right for functions that do
-not depend on that choice; where a rule would divide by the difference of two equal values it takes 0 instead.
+unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are correct for functions that do
+not depend on that choice; where a rule would divide by the difference of two equal values it uses 0 instead.
 
 Of complex matrices the phases are free as well, as signs are of real ones.
 """

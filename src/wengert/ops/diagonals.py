@@ -1,4 +1,4 @@
-"""Diagonals of matrices and what is put on them, made of other ops."""
+"""Extracting and setting diagonals of matrices, composed of other ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table that integers name, by themselves or combined in bags."""
+"""Embeddings: rows of a table looked up by index, individually or combined in bags."""
 
 from __future__ import annotations
 

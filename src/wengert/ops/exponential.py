@@ -1,4 +1,4 @@
-"""Exponentials and logarithms, and what is made of them: the square root, the logistic function, gelu by it.
+"""Exponentials and logarithms, and functions derived from them: the square root, the logistic function, gelu.
 
 The table is made as in `elementwise`.
 """

@@ -1,4 +1,4 @@
-"""Factors: along which axes an op may be cut over ranks, stated as in einsum, and the rules that many ops share.
+"""Factors: the axes along which an op may be split over ranks, written as in einsum, and rules shared by many ops.
 
 Each axis of the sources and of the results is given a factor, or None where it must be whole:
 

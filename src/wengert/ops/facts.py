@@ -1,4 +1,4 @@
-"""Facts: what the compiler, the tools and the tests ask of an op beside its rules. Each has a default.
+"""Facts: what the compiler, the tools and the tests need to know about an op besides its rules. Each has a default.
 
     kind        what its result is made of; see Kind
     cost        what one element costs where it is computed in a loop; an addition is 1. It is read off the op's C
@@ -29,7 +29,7 @@
     domain      the intervals that the samples of an elementwise op are drawn from
     samples     samples() -> calls for the registry's tests, each a tuple of operands and a dict of attributes
 
-What is large is a function: nothing is built when an op is defined.
+Expensive facts are functions: nothing is built when an op is defined.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ops whose result has one order of additions, whatever is beside it: what `compiler.fixed_order` records.
+"""Ops with a fixed order of additions, independent of their surroundings; `compiler.fixed_order` records them.
 
 Each is an op of `reduce`, `linalg`, `convolve` or `addressing` with the order of its sums written down. The elements of
 a sum are numbered in the order of memory and cut into blocks of BLOCK. A block is added up in LANES lanes (element i

@@ -1,6 +1,6 @@
 """Elementwise formulas made of other ops: no rules of their own.
 
-In go nodes or numbers, which broadcast; out comes a node.
+In: nodes or numbers, which broadcast. Out: a node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The incomplete gamma and beta functions, zeta, and the beta function: ops with derivatives in every argument."""
+"""The incomplete gamma and beta functions, zeta, and the beta function: ops with derivatives with respect to every
+argument."""
 
 from __future__ import annotations
 

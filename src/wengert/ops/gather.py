@@ -1,4 +1,4 @@
-"""Gather and scatter by the names NumPy and PyTorch have for them, and masks and classes.
+"""Gather and scatter under NumPy's and PyTorch's names, and masks and classes.
 
 Each checks its arguments, lines them up, and records one of the primitives of `addressing`.
 """

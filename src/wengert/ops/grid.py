@@ -1,7 +1,8 @@
-"""Sampling images and volumes at places that a grid says, with derivatives by the values and by the places.
+"""Sampling images and volumes at the coordinates in a grid, with derivatives with respect to the values and the
+coordinates.
 
-A place is a point of [-1, 1] along each axis, x first. It becomes a place among the elements, is kept inside as
-`padding_mode` says, and the neighbours are read at once, flat indices into each image, and weighted.
+A coordinate is in [-1, 1] along each axis, x first. It is mapped to element positions and clipped according to
+`padding_mode`; the neighbours are read at once, through flat indices into each image, and weighted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Histograms, and the most frequent element. Sums of weights have a derivative by those; counts have none."""
+"""Histograms, and the most frequent element. Sums of weights are differentiable with respect to the weights; counts are
+not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The incomplete gamma and beta functions and Hurwitz's zeta function, with derivatives by their parameters.
+"""The incomplete gamma and beta functions and Hurwitz's zeta function, with derivatives with respect to their
+parameters.
 
-The references compute with truncated series in the parameters (`taylor`), so that derivatives by those, of any order,
-are as exact as the functions. Derivatives by `x` are closed forms.
+The references compute with truncated series in the parameters (`taylor`), so that derivatives with respect to those, of
+any order, are as accurate as the functions. Derivatives with respect to `x` are closed forms.
 """
 
 from __future__ import annotations

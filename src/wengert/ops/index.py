@@ -2,8 +2,8 @@
 
 A key becomes a Selection in two steps. First a slice of each axis, turned round where its step is negative, with axes
 dropped (integers) and put in (None): movement only. Then integer arrays along some of the axes that are left: a gather.
-Writing goes the same way back. A boolean mask is the integer arrays of its true places; where these are, and how many,
-only its value says, so it is looked at, except to fill its places with what needs no counting: `where` does that.
+Writing reverses these steps. A boolean mask becomes the integer arrays of its true elements; their indices and number
+depend on its value, so it is read, except when filling with a value that needs no counting: `where` does that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Interpolation to another size, an axis at a time.
 
-Along an axis a new element is a weighted sum of a few old ones (their places and weights are known while recording):
+Along an axis a new element is a weighted sum of a few old ones (their indices and weights are known while recording):
 one for the nearest, two for linear, four for cubic interpolation. With `antialias`, when an axis shrinks, the weights
 reach over as many more; that is a product with a matrix. The area mode is adaptive pooling.
 """

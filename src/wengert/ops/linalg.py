@@ -1,4 +1,4 @@
-"""Matrix products, and what is solved with them: systems, inverses, determinants.
+"""Matrix products, linear systems, inverses and determinants.
 
 Matrices are the last two axes; the axes before them are a batch, and two operands' batches broadcast. Neighbours:
 `contract` writes other products as `matmul`, `decompose` holds the factorisations.

@@ -1,7 +1,7 @@
-"""Losses: how far predictions are from targets, as PyTorch has them; compositions in their stable forms.
+"""Losses between predictions and targets, as in PyTorch; compositions in numerically stable forms.
 
-`reduction` is "none" (a loss for each element), "sum" or "mean". Predictions and targets have the same shape unless it
-is said otherwise: a column against a row would broadcast to a matrix, and train quietly to nonsense.
+`reduction` is "none" (a loss for each element), "sum" or "mean". Predictions and targets have the same shape unless
+documented otherwise: a column against a row would broadcast to a matrix and silently train to nonsense.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LU factorisations with partial pivoting, the systems that are solved with them, and factorisations that never raise.
+"""LU factorisations with partial pivoting, linear systems solved with them, and factorisations that never raise errors.
 
 The pivots are SciPy's: `pivots[k]` is the row, counted from 0, that changed places with row k. The functions in `_ex`
 return `info` instead of raising: 0, or the number (from 1) of the pivot, or of the leading minor, that failed.

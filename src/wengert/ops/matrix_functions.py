@@ -1,4 +1,4 @@
-"""Functions of matrices: the exponential, systems over several axes, and matrices made of vectors."""
+"""Functions of matrices: the exponential, systems over several axes, and matrices built from vectors."""
 
 from __future__ import annotations
 

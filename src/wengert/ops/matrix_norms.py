@@ -1,4 +1,4 @@
-"""What is read off singular values: pseudo-inverse and least squares, rank, condition, norms."""
+"""Functions of singular values: pseudo-inverse and least squares, rank, condition, norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Movement: ops that put elements elsewhere and compute nothing. Each is linear, and its transpose is movement again.
+"""Movement: ops that rearrange elements and compute nothing. Each is linear, and its transpose is movement again.
 
 reshape <-> reshape    permute_dims <-> permute_dims    flip <-> flip
 take_slice <-> place (laying a value into zeros)         broadcast_to <-> the walk's sum over the broadcast axes

@@ -1,4 +1,4 @@
-"""Losses by margins between classes, of one right class or of several, as PyTorch has them.
+"""Margin losses between classes, for one or several correct classes, as in PyTorch.
 
 Scores are (N, C) or (C,). `reduction` is as in `loss`.
 """

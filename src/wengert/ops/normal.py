@@ -1,4 +1,5 @@
-"""The normal distribution function, its logarithm and its inverse, and the scaled error function behind them."""
+"""The normal cumulative distribution function, its logarithm and its inverse, and the underlying scaled error
+function."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Normalisation: values with mean 0 and variance 1, or of length 1, along some axes; compositions of reductions.
+"""Normalisation: scaling values to mean 0 and variance 1, or to length 1, along some axes; compositions of reductions.
 
 Statistics are computed in float32 where the values are of half precision (a square overflows float16 beyond 256), and
-the result is rounded once to the values' dtype. Batch norm and instance norm also give the new running statistics;
+the result is rounded once to the values' dtype. Batch norm and instance norm also return the new running statistics;
 the public functions, in `wengert.api.stateful`, assign them.
 """
 

@@ -1,4 +1,4 @@
-"""Common divisors of integers, and floating-point numbers taken apart into a fraction and a power of 2."""
+"""Common divisors of integers, and floating-point numbers split into a fraction and a power of 2."""
 
 from __future__ import annotations
 

@@ -15,9 +15,10 @@ An op is recorded by calling it on nodes. Its rules:
                   instead of those two) or None (nothing: the op is computed in the dtype its operands meet in)
 
 One of vjp and jvp is enough: `autodiff` derives the other by transposition. `differentiable=False` says that the
-derivative is zero wherever it exists; an op with no rule and without that raises when it is differentiated.
+derivative is zero wherever it exists; an op with no rule and without that flag raises an error when it is
+differentiated.
 
-What else is known of an op (its kind, its cost, whether it can fail, ...) are the facts in `facts`.
+Other properties of an op (its kind, its cost, whether it can fail, ...) are the facts in `facts`.
 """
 
 from __future__ import annotations

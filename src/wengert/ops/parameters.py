@@ -1,7 +1,9 @@
-"""Functions of several real operands without C, or whose derivative in one operand is a function of its own.
+"""Functions of several real operands without a C form, or whose derivative with respect to an operand is a separate
+function.
 
 `Several` is an elementwise op with attributes: its reference is computed in float64 whatever the dtype, its derivative
-by an operand is a function, None (it is a step there) or `missing`, which raises by the op's name.
+with respect to an operand is a function, None (the op is piecewise constant in it) or `missing`, which raises an error
+with the op's name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Orthogonal polynomials, by their recurrences: p(k+1) = (A x + B) p(k) - C p(k-1).
 
-The order is an operand, rounded down; of negative order all are 0, as in PyTorch. A derivative by x of any order runs
-the recurrence with the derivatives beside the values, so it is as exact.
+The order is an operand, rounded down; of negative order all are 0, as in PyTorch. A derivative with respect to x of any
+order runs the recurrence on values and derivatives together, so it is equally accurate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pooling as in PyTorch: the largest or the mean of each window over the last one to three axes; unfold and fold.
 
-The work is done by the primitives in `window`; here are the arguments, and how many windows there are. Windows of a
-given number are in `adaptive_pool`, what undoes a pooling and other kinds of it in `unpool`.
+The work is done by the primitives in `window`; this file checks arguments and computes the number of windows.
+`adaptive_pool` has a given number of windows, `unpool` the inverse of pooling and other variants.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Random bits and what is made of them: one primitive from a key and a counter to bits, and from bits to numbers.
+"""Random bits and numbers: one primitive from a key and a counter to bits, and compositions from bits to numbers.
 
 `random_bits` is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). Element i of a draw
 is word i % 4 of the block numbered counter + i // 4: a function of the logical index alone, so it can be computed
 again, in any order, on any device, and is the same. A block's number has 128 bits: the counter is the lower half, the
 `stream` the upper one, which keeps draws apart from the making of keys.
 
-The compositions take bits as uint32 (computed in float32) or uint64 (in float64), and round to the dtype asked for
+The compositions take bits as uint32 (computed in float32) or uint64 (in float64), and round to the requested dtype
 once, at the end. Parameters may be tracked: the result is a differentiable function of them, the bits are not.
 """
 

@@ -1,4 +1,4 @@
-"""Rearranging: rolling, repeating, tiling, turning and splitting, all made of movement."""
+"""Rearranging: rolling, repeating, tiling, rotating and splitting, all composed of movement."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How elementwise ops are recorded and differentiated: one derivative an operand gives both modes.
+"""How elementwise ops are recorded and differentiated: one derivative per operand gives both modes.
 
 An elementwise op states `derivative(y, *operands)` for each operand. `1` and `-1` pass the cotangent on; `None` says
-that the derivative is zero. Multiplying a cotangent with a derivative is `safe_multiply`, where 0 times all is 0.
+that the derivative is zero. Multiplying a cotangent with a derivative is `safe_multiply`, where 0 times anything is 0.
 It, `add`, `negative`, `conj` and `real` are what every rule is made of, and stand here; the others are the table in
 `elementwise`.
 

@@ -1,4 +1,4 @@
-"""Reductions: many elements along some axes become one. Axes are normalised while recording.
+"""Reductions: combine the elements along some axes into one. Axes are normalised while recording.
 
 `sum` is linear; `max`, `min` share the derivative equally among ties; `prod` is exact with any number of zeros.
 """

@@ -1,4 +1,4 @@
-"""Channels and pixels exchanged for one another, and channels put into another order."""
+"""Converting between channels and pixels, and reordering channels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Running ops: each result along an axis is made of the elements up to it.
+"""Running ops: each result along an axis depends on the elements up to it.
 
 `cumsum` is linear, its transpose is the running sum from the other end. A running product, or log-sum-exp, of tracked
 values is made of shifted multiplications (or additions), doubling the shift: in log2(n) steps, and with derivatives of
-every order exact with any number of zeros. Running extremes are gathered from where they are.
+every order exact with any number of zeros. Running extremes are gathered from their indices.
 """
 
 from __future__ import annotations

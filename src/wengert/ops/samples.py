@@ -1,4 +1,4 @@
-"""Samples of elementwise ops and of reductions: what the registry's tests call them with. Nothing else imports this.
+"""Samples of elementwise ops and of reductions: the inputs of the registry's tests. Nothing else imports this.
 
 Shapes are the same for all ops of a kind: 0-d, empty, with axes of size 1, transposed, strided, broadcast. Values are
 uniform over the op's domain, and small integers for ops that take nothing else.

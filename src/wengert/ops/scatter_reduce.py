@@ -1,9 +1,9 @@
-"""Values combined where an index says: sums, products, means, largest and smallest, with or without what was there.
+"""Combining values by index: sums, products, means, maxima and minima, with or without the original values.
 
-All are compositions. Sums and means add along the index. For the others the values are sorted, so that what is wanted
-of each place comes last, and written: of several values for one place the last stays. A product is a running product
-that begins anew at each place, by doubling steps, so its derivatives are exact with zeros among the factors.
-Values in the order of a mask's true elements are numbered by a running sum of it.
+All are compositions. Sums and means add along the index. For the others the values are sorted so that the wanted value
+for each index comes last, and written: of several values for one index the last wins. A product is a running product
+that restarts at each index, in doubling steps, so its derivatives are correct with zeros among the factors. Values in
+the order of a mask's true elements are numbered by a running sum of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Distinct elements, by sorting: what `api.data_dependent` makes of values that are not on the host.
+"""Distinct elements, by sorting; `api.data_dependent` uses it for values that are not on the host.
 
 Equal elements lie side by side once sorted: an element is the first of its kind where it differs from the one before.
-How many of these there are is the one number that is looked at. Small numbers are counted instead of sorted: on an H200
+Their number is the only value that is read. Small numbers are counted instead of sorted: on an H200
 the counts of 10^7 take 30 us, and their order 400.
 """
 

@@ -1,6 +1,6 @@
-"""Sorting, and what follows from an order: the k largest, medians, quantiles, places in a sorted row.
+"""Sorting, and functions of the order: the k largest, medians, quantiles, insertion indices in a sorted row.
 
-The primitives say where elements go and have no derivative of their own; values are gathered from there, so their
+The primitives return indices and have no derivative of their own; values are gathered from there, so their
 derivative is the gather's. NaNs come last, and first in descending order.
 """
 

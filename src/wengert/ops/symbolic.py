@@ -1,4 +1,4 @@
-"""What symbolic forms of ops are made of: SymPy keeps conditions apart from numbers, which C and NumPy do not.
+"""Helpers for the symbolic forms of ops: SymPy distinguishes conditions from numbers, which C and NumPy do not.
 
 `s` is the module sympy, which is imported by those who ask for a symbolic form.
 """

@@ -1,4 +1,4 @@
-"""Dtype tables of elementwise ops: from the dtype the operands meet in to the one computed in and the result's."""
+"""Dtype tables of elementwise ops: from the operands' promoted dtype to those of the computation and the result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Truncated power series in two parameters, with arrays as coefficients: how references get derivatives by a parameter.
+"""Truncated power series in two parameters, with arrays as coefficients: how references compute derivatives with
+respect to a parameter.
 
 `series[i, j]` is the coefficient of `da**i * db**j`. A continued fraction computed with them instead of numbers gives
-its derivatives by a and b, to rounding. References only; nothing here is recorded.
+its derivatives with respect to a and b, to rounding. References only; nothing here is recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transfers: a value of one rank on another one, as a pipeline's stages hand on their results.
+"""Transfers: copying a value from one rank to another, as pipeline stages pass on their results.
 
 `transfer` is what all ranks of a group have in their graph: stage `target` gets the value of stage `source`, the others
 get zeros. Stage q is on member q modulo the size of the group. Its transpose is the transfer back. A rank of a pipeline

@@ -1,7 +1,7 @@
-"""What undoes a max pooling, the power mean of windows, and pooling over windows at irregular places.
+"""The inverse of max pooling, the power mean of windows, and pooling over irregularly placed windows.
 
-`max_unpool` puts values back where the indices of a max pooling say; `lp_pool` is a mean of powers; `fractional` pools
-windows whose places follow from random numbers, which the public functions draw (`wengert.api.drawn`).
+`max_unpool` puts values back at the indices of a max pooling; `lp_pool` is a power mean; `fractional` pools windows
+whose positions depend on random numbers, which the public functions draw (`wengert.api.drawn`).
 """
 
 from __future__ import annotations

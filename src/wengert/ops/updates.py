@@ -1,4 +1,5 @@
-"""Values with some elements replaced, combinations of elements, differences: made of gathers, writes and movement."""
+"""Values with some elements replaced, combinations of elements, differences: composed of gathers, writes and
+movement."""
 
 from __future__ import annotations
 

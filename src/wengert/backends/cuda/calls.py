@@ -260,8 +260,8 @@ class GraphSegment:
         except Exception as error:
             self.is_capturable = False
             warnings.warn(
-                f"{begun[-1].name}, which computes {self.describe(begun[-1].step)}, cannot be captured in a CUDA graph "
-                f"({error}): what is around it is launched one by one",
+                f"{begun[-1].name}, which computes {self.describe(begun[-1].step)}, cannot be captured in a CUDA "
+                f"graph ({error}); the steps around it are launched one by one",
                 RuntimeWarning,
                 stacklevel=2,
             )
