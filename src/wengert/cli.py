@@ -327,7 +327,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seconds", type=float, default=30.0, help="time limit (default: %(default)s)")
     parser.add_argument("--model", help="mlp, convnet, resnet18, gpt")
-    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--batch-size", type=int, help="examples in each batch")
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
     _add_places(parser)
 
@@ -359,8 +359,8 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "data", nargs="?", help="digits, mnist, fashion-mnist, cifar10, text, a recipe.toml, or a Python file"
     )
     parser.add_argument("--model", help="mlp, convnet, resnet18, gpt")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--epochs", type=int, help="passes over the training examples")
+    parser.add_argument("--batch-size", type=int, help="examples in each batch")
     parser.add_argument("--accumulate", type=int, help="number of batches to accumulate gradients over")
     parser.add_argument("--lr", type=float, help="the learning rate")
     parser.add_argument("--patience", type=int, help="stop after this many epochs without improvement")
@@ -368,7 +368,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "--validation", type=float, help=("hold back this fraction of the training examples for validation")
     )
     parser.add_argument("--limit", type=int, help="use only this many training examples; 0 uses all")
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, help="seed of the random numbers")
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
     parser.add_argument("--save-every", type=int, help="updates between checkpoints, in addition to one every epoch")
     parser.add_argument("--no-compile", dest="compile", action="store_const", const=False, help="run steps dynamically")
@@ -405,9 +405,11 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a run's folder, or a checkpoint, of a text model")
     parser.add_argument("--prompt", help="the text to continue (default: a newline)")
     parser.add_argument("--tokens", type=int, default=500, help="number of tokens to generate")
-    parser.add_argument("--temperature", type=float, default=0.8)
-    parser.add_argument("--top-k", type=int)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--temperature", type=float, default=0.8, help="below 1 favours likely tokens (default: %(default)s)"
+    )
+    parser.add_argument("--top-k", type=int, help="sample only from the k most likely tokens")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
 
 
 if __name__ == "__main__":

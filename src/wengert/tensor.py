@@ -303,7 +303,8 @@ class Tensor:
         return self
 
     def _require_own(self) -> None:
-        """Raise if a write was meant for what this tensor was taken from. There are no views: it would be lost."""
+        """Raise an error if a write was meant for what this tensor was taken from. There are no views: it would be
+        lost."""
         if self._taken_from is INDEXED:
             raise AssignmentError(
                 "this tensor is the result of indexing: a value of its own, not a view. To change part of x write "

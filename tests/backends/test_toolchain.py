@@ -85,7 +85,7 @@ def test_a_linkers_error_is_told_in_its_words() -> None:
         ("exit 0", "it exited without an error, but did not write unit0.o"),
         ("echo no licence >&2; exit 3", r"exit status 3\nno licence\n"),
         ('case $* in *-shared*) echo bad linker; exit 4;; *) exec REAL "$@";; esac', r"exit status 4\nbad linker\n"),
-        ('case $* in *-shared*) exit 0;; *) exec REAL "$@";; esac', "wrote no program.so"),
+        ('case $* in *-shared*) exit 0;; *) exec REAL "$@";; esac', "did not write program.so"),
         ("kill -9 $$", "it was ended by signal 9"),
     ],
 )

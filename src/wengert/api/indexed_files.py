@@ -1,7 +1,7 @@
 """Models in several files with an index, as Hugging Face lays them out: `model.safetensors.index.json` in a folder.
 
 In: a path, of the folder or the index. Out: which file has which tensor. An index names files of its own folder, and
-nothing outside of it; a folder without an index may have the one file that a small model is in.
+nothing outside it; a folder without an index may have the one file that a small model is in.
 """
 
 from __future__ import annotations

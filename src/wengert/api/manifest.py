@@ -153,7 +153,7 @@ def _count(value: Any) -> int:
 
 
 def _check(manifest: Manifest) -> None:
-    """Raise unless a manifest has a file for each rank and blocks that make up every tensor."""
+    """Raise an error unless a manifest has a file for each rank and blocks that make up every tensor."""
     if _count(manifest.ranks) != len(manifest.files):
         raise ManifestError(f"names the files of {len(manifest.files)} ranks of {manifest.ranks}")
     if _count(manifest.chunk) == 0:
@@ -187,7 +187,7 @@ def _check_tensor(name: str, stored: StoredTensor, manifest: Manifest) -> None:
 
 
 def _check_cover(name: str, stored: StoredTensor) -> None:
-    """Raise unless every element of a tensor is in one block.
+    """Raise an error unless every element of a tensor is in one block.
 
     The blocks' edges cut the whole into cells. Blocks of a placement lie in a grid, so each is one cell; one that has
     several overlaps another, and a cell that no block is was not saved. This takes time linear in the blocks.

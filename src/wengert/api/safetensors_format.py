@@ -163,7 +163,7 @@ def read_header(path: Path) -> tuple[list[TensorEntry], dict[str, str], int]:
 
 
 def _require_regular(path: Path) -> None:
-    """Raise for what is no file: to open a pipe would wait for somebody to write."""
+    """Raise an error for what is no file: to open a pipe would wait for somebody to write."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # to open a folder raises by itself
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
@@ -254,7 +254,8 @@ def _entry(name: str, described: Any) -> TensorEntry:
 
 
 def _require_no_gaps(path: Path, entries: list[TensorEntry]) -> None:
-    """Raise unless the arrays lie one after another, as the format asks: no byte is in two of them or in none."""
+    """Raise an error unless the arrays lie one after another, as the format asks: no byte is in two of them or in
+    none."""
     place = 0
     for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
         if entry.start != place:

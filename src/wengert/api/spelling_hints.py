@@ -74,7 +74,7 @@ class _MissingModules:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Raise for a module of Wengert's that is not there."""
+        """Raise an error for a module of Wengert's that is not there."""
         outer, _, inner = name.partition(".")
         if outer == "wengert" and inner in MODULE_SPELLINGS:
             raise ModuleNotFoundError(

@@ -140,7 +140,8 @@ def complex_step(curve: Curve, step: float | None = None, scale: float = 1.0) ->
 
 
 def _require_analytic(root: Node) -> None:
-    """Raise if an op on the way turned complex numbers into real ones or their conjugates: the slope would be lost."""
+    """Raise an error if an op on the way turned complex numbers into real ones or their conjugates: the slope would be
+    lost."""
     for node in ancestors([root]):
         if any(source.dtype is complex128 for source in node.sources):
             lost = node.dtype not in COMPLEX and node.dtype is not bool_

@@ -219,7 +219,7 @@ def _next(left: Node, free: Node, places: int) -> Node:
 
 
 def _reversible(places: int, repetitions: int) -> int:
-    """How many steps can be walked back with so many places, each computed so many times at most."""
+    """How many steps can be walked back with so many places, each computed this many times at most."""
     return min(math.comb(places + repetitions, places), 2**62)
 
 

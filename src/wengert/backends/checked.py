@@ -73,7 +73,7 @@ class StoredSums:
         self.sums |= {node: _sum(self.view(node)) for node in nodes if not isinstance(node.dtype, tuple)}
 
     def require_unchanged(self, nodes: Iterable[Node], who: str) -> None:
-        """Raise where a value is not what it was."""
+        """Raise an error where a value is not what it was."""
         for node in (node for node in nodes if not isinstance(node.dtype, tuple)):
             now = _sum(self.view(node))
             if self.sums.setdefault(node, now) != now:

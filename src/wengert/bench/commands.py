@@ -18,7 +18,7 @@ OFTEN = 10.0  # seconds after which what is known is written again
 
 
 def bench(out: str, seconds: float, only: Sequence[str], more: bool = False) -> Path:
-    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes.
+    """Measure for about this many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes.
 
     With `more` the report that is there already is completed.
     """

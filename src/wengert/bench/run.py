@@ -40,7 +40,7 @@ def measured(
     keep: Callable[[dict[str, Any]], None] = lambda report: None,
     known: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All of it, in about so many seconds; `only` names families, or `models`. `keep` is given what is known so far.
+    """All of it, in about this many seconds; `only` names families, or `models`. `keep` is given what is known so far.
 
     `known` is an earlier report of this machine: what it has is not measured again.
     """

@@ -102,7 +102,7 @@ def refusal(path: Path) -> str | None:
 
 
 def _exposure(parent: Path) -> str | None:
-    """Why others may put another folder in the place of one that lies in this one."""
+    """Why others may put another folder in place of one that lies in this one."""
     status = os.stat(parent)
     if status.st_uid not in (os.getuid(), 0, _outside()):
         return f"{parent} belongs to {_user(status.st_uid)}, who could replace the cache in it"
@@ -140,7 +140,7 @@ def _user(number: int) -> str:
 
 @functools.cache
 def _outside() -> int:
-    """The owner that a container shows for folders of the system outside of it; root where that is a user in here."""
+    """The owner that a container shows for folders of the system outside it; root where that is a user in here."""
     with suppress(OSError, ValueError):
         number = int(Path("/proc/sys/kernel/overflowuid").read_text())
         known = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]

@@ -214,7 +214,7 @@ def wrapped(node: Any, code: CodeType, class_name: str) -> ast.Module:
 def compiled(module: ast.Module, code: CodeType) -> CodeType | None:
     """The code of the function in a module."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the constants in the place of hooks are called, which looks like a mistake
+        warnings.simplefilter("ignore")  # the constants in place of hooks are called, which looks like a mistake
         whole = compile(module, code.co_filename, "exec", code.co_flags & _FLAGS, dont_inherit=True)
     todo: list[CodeType] = [whole]
     for one in todo:  # which grows

@@ -289,7 +289,7 @@ def device_communicator(group: Group) -> DeviceCommunicator:
 
 
 def _check(group: Group) -> None:
-    """Raise where there is no such group in this world."""
+    """Raise an error where there is no such group in this world."""
     if group.mesh.size != current.size or current.find is None:
         raise ArgumentError(
             f"a collective over {group} needs {group.mesh.size} ranks, but there {_are(current.size)}. Start them with "

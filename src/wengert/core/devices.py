@@ -337,7 +337,7 @@ class Target:
     properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
-    overlaps: bool = False  # whether collectives go on beside kernels: in a thread, or as a GPU's own calls
+    overlaps: bool = False  # whether collectives run concurrently with kernels: in a thread, or as a GPU's own calls
     invariant: bool = False  # whether an example's numbers may not depend on what else is in the batch
 
     def with_invariance(self, invariant: bool) -> Target:

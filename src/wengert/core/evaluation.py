@@ -89,7 +89,7 @@ def debug_nans() -> AbstractContextManager[None]:
     >>> with wg.debug_nans():
     ...     wg.log(wg.tensor([-1.0])).numpy()
     Traceback (most recent call last):
-    wengert.core.errors.NaNError: log made 1 NaN of 1 element from inputs in [-1, -1]
+    wengert.core.errors.NaNError: log produced 1 NaN of 1 element from inputs in [-1, -1]
       at ...
     """
     return Setting("checks_nans", True)

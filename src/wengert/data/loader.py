@@ -179,7 +179,7 @@ class DataLoader:
         return None if self.placement is None else self.placement.rows(size)
 
     def _check_rows(self) -> None:
-        """Raise where some batch has no equal parts for all ranks."""
+        """Raise an error where some batch has no equal parts for all ranks."""
         placement = self.placement
         if placement is None:
             return

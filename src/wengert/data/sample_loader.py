@@ -255,7 +255,7 @@ class StreamFetch:
 
 
 class _Endless(Sampler[None]):
-    """As many Nones as are asked for: the order of a stream."""
+    """As many Nones as are requested: the order of a stream."""
 
     def __iter__(self) -> Iterator[None]:
         return repeat(None)

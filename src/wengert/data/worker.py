@@ -44,7 +44,7 @@ _of_process: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The current worker of a loader: its `id`, `num_workers`, `seed` and `dataset`. None outside of workers.
+    """The current worker of a loader: its `id`, `num_workers`, `seed` and `dataset`. None outside workers.
 
     >>> get_worker_info() is None
     True

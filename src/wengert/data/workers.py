@@ -142,7 +142,7 @@ class EpochResults:
         return True
 
     def _give_quietly(self) -> None:
-        """Give out one more task. A worker that is found dead is reported when its result is asked for."""
+        """Give out one more task. A worker that is found dead is reported when its result is requested."""
         with suppress(_WorkerDied):
             self._give()
 

@@ -106,7 +106,7 @@ class Control:
         self._since = time.monotonic()
 
     def state(self, name: str) -> None:
-        """Set what this rank does from now on, outside of collectives: one of STATES."""
+        """Set what this rank does from now on, outside collectives: one of STATES."""
         if name not in STATES:
             raise ValueError(f"a rank's state must be {' or '.join(STATES)}, not {name!r}")
         self._be(name)

@@ -81,7 +81,7 @@ def job(
 
 
 def _check_script(script: str, is_module: bool) -> None:
-    """Raise where a script is not there: once, and not on every rank."""
+    """Raise an error where a script is not there: once, and not on every rank."""
     if is_module:
         package = script.split(".")[0]
         if PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:

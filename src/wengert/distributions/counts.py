@@ -27,7 +27,7 @@ def log_sum_exp_of_0_and(logits: Tensor) -> Tensor:
 
 
 class _Binary(Distribution):
-    """A probability, given as such or as logits: the other one is computed where it is asked for."""
+    """A probability, given as such or as logits: the other one is computed where it is requested."""
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     tensors: ClassVar[tuple[str, ...]] = ("probs", "logits")

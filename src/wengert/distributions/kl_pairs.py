@@ -284,7 +284,7 @@ for _p in (Exponential, Gamma, Normal, Uniform):
     register_kl(_p, Gumbel)(_to_gumbel)
 register_kl(Beta, ContinuousBernoulli)(_to_continuous_bernoulli)
 
-# --- different kinds: where p may be outside of the support of q ----------------------------------------------------
+# --- different kinds: where p may be outside the support of q ----------------------------------------------------
 
 
 @register_kl(Uniform, Uniform)

@@ -128,7 +128,7 @@ class ResNet(nn.Module):
 def _stage(
     block: type[BasicBlock | Bottleneck], depth: int, inputs: int, planes: int, stride: int, dtype: Any
 ) -> nn.Sequential:
-    """Blocks one after the other, the first of which has the stride."""
+    """Blocks one after another, the first of which has the stride."""
     rest = [block(planes * block.expansion, planes, dtype=dtype) for _ in range(depth - 1)]
     return nn.Sequential(block(inputs, planes, stride, dtype), *rest)
 

@@ -27,7 +27,7 @@ class _PlainInplace(_Plain):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """`inplace`, if it was asked for."""
+        """`inplace`, if it was requested."""
         return "inplace=True" if self.inplace else ""
 
 

@@ -2,7 +2,7 @@
 one.
 
 With L the loss and a = dL/dy, a' = -a df/dy, and each parameter's cotangent grows by -a df/dp. The state is solved back
-along with them, and begins anew at each time that was asked for. Of the forward solve, only the states at these times
+along with them, and starts again at each time that was requested. Of the forward solve, only the states at these times
 are stored. If the state solved backwards misses the previous one by a hundredth, the system is unstable backwards and
 the cotangents would be wrong: that raises an error. The result is not the derivative of the steps that were taken, so
 its error is that of the tolerances.

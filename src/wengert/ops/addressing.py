@@ -36,7 +36,7 @@ def zeros(shape: Shape, like: Node) -> Node:
 
 
 def _checks_after(count: int) -> Callable[[Node], Sequence[Check]]:
-    """Which indices an op checks whose index operands come after so many others: each is of the next axis."""
+    """Which indices an op checks whose index operands come after this many others: each is of the next axis."""
     return lambda node: list(zip(node.sources[count:], node.sources[0].shape[node.attrs["axis"] :]))
 
 

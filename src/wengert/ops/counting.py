@@ -55,7 +55,7 @@ FLAT_NONZERO = Op(
 
 
 class Finder:
-    """Finds indices eagerly, outside of any recording; `wengert.runtime` fills it in."""
+    """Finds indices eagerly, outside any recording; `wengert.runtime` fills it in."""
 
     places: Callable[[Node], Any] = staticmethod(lambda x: None)  # in the order of memory; None: record it
 

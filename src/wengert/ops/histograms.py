@@ -35,7 +35,7 @@ class Histogram(NamedTuple):
 
 
 def _edges(x: Node, bins: Any, span: Any, name: str) -> Node:
-    """The edges of the bins: given, or so many bins of one width over a range, that of the values without one."""
+    """The edges of the bins: given, or this many bins of one width over a range, that of the values without one."""
     if not isinstance(bins, (int, np.integer)):
         edges = beside(x, bins)
         if edges.ndim != 1 or edges.shape[0] < 2:

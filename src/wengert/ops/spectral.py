@@ -145,7 +145,8 @@ def _added_up(pieces: Node, total: int, n_fft: int, hop: int) -> Node:
 
 
 def _require_cover(shape: Node, count: int, total: int, n_fft: int, hop: int, start: int, stop: int) -> None:
-    """Raise if the windows, where they are known, add up to nothing somewhere: there is no signal to be had there."""
+    """Raise an error if the windows, where they are known, add up to nothing somewhere: there is no signal to be had
+    there."""
     known = shape.buffer
     if not isinstance(known, np.ndarray) or math.prod((count, n_fft)) == 0:
         return

@@ -195,6 +195,6 @@ class SWALR(LRScheduler):
         super().restart()
 
     def _share(self, step: int) -> float:
-        """How much of the way is gone after so many steps."""
+        """How much of the way is gone after this many steps."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return done if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2

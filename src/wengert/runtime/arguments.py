@@ -32,7 +32,7 @@ VIEW = "view"  # of another argument, or of a tensor that comes after all of the
 NUMPY_SCALAR = "NumPy scalar"  # an array without axes that is one of NumPy's numbers, and weak as Python's are
 Specification = tuple[Any, ...]  # one of the words above, and what counts of the leaf
 _FLOAT = (FLOAT,)
-_structures: dict[int, tree.Structure] = {}  # of so many positional arguments, all of them leaves
+_structures: dict[int, tree.Structure] = {}  # of this many positional arguments, all of them leaves
 
 
 class CallArguments(NamedTuple):

@@ -258,7 +258,8 @@ class _Attempt:
         self._grads_by_identity = {id(before): ref(slot) for slot, (before, _) in trace.grads.items()}
 
     def _require_one_history(self, leaves: Sequence[Any], trace: Trace) -> None:
-        """Raise if a result shares memory with something that stays, and has another history: it would be apart."""
+        """Raise an error if a result shares memory with something that stays, and has another history: it would be
+        apart."""
         views = [leaf for leaf in {id(leaf): leaf for leaf in leaves}.values() if getattr(leaf, "view_of", None)]
         stay = {*map(id, leaves), *[id(twin) for twin, _, _ in self.twins.values()]}
         roots = [id(leaf.view_of[0]) for leaf in views]
@@ -366,7 +367,7 @@ def _is_leaf(slot: Tensor) -> bool:
 
 
 def _with_serial(node: Node, replaced: Node) -> Node:
-    """A node in the place of another: no younger than what reads it."""
+    """A node in place of another: no younger than what reads it."""
     node.serial = replaced.serial
     return node
 

@@ -2,7 +2,7 @@
 
 As `partitioned`, and of the inputs and outputs a rank has those of its stage. What belongs to another stage is not
 there: in its place a call is given, and gives, a `ShardedArray` without memory. Values that the function returns are on
-every rank. A rank runs its pieces one after the other, each a compiled program (`compiler/pieces`); those that are the
+every rank. A rank runs its pieces one after another, each a compiled program (`compiler/pieces`); those that are the
 same for several micro-batches are one program.
 """
 

@@ -41,7 +41,7 @@ class LinearSolver(NamedTuple):
     """How to solve linear systems."""
 
     method: str | None = None  # one of METHODS; None: by the size
-    tol: float | None = None  # of the residual, relative to the right side
+    tol: float | None = None  # of the residual, relative to the right-hand side
     max_steps: int | None = None
     restart: int = 40
 

@@ -154,7 +154,7 @@ def sparse_jacobian(
     containers or have several axes count as vectors, in the order of their elements.
 
     An index that depends on the argument's values raises an error; in that case, or if you know more, pass the pattern
-    as `structure` (entries outside of it are assumed to be zero, unchecked). The object caches the pattern and the
+    as `structure` (entries outside it are assumed to be zero, unchecked). The object caches the pattern and the
     colours; `structure(*args)` and `colors(*args)` return them.
 
     >>> import wengert as wg

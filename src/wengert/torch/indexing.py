@@ -274,7 +274,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
 @torch_function(in_place=True)
 @over_nodes()
 def masked_scatter(input: Node, mask: Node, source: Node) -> Node:
-    """`input` with the elements where the mask is true replaced by those of `source`, one after the other."""
+    """`input` with the elements where the mask is true replaced by those of `source`, one after another."""
     if source.dtype is not input.dtype:
         raise RuntimeError("masked_scatter_: expected self and source to have same dtypes")
     return into.masked_scatter(input, _mask("masked_scatter", mask), source)

@@ -280,7 +280,7 @@ def householder_product(A: Node, tau: Node) -> Node:
 
 
 def _system(name: str, A: Node, B: Node, left: bool) -> tuple[Node, bool]:
-    """The right side, and whether it is a batch of vectors: one axis less, and the axes of A without its last."""
+    """The right-hand side, and whether it is a batch of vectors: one axis less, and the axes of A without its last."""
     square(name, A)
     one_dtype(f"linalg.{name}", A, B)
     vector = len(B.shape) == 1 or (len(B.shape) == len(A.shape) - 1 and B.shape == A.shape[:-1])

@@ -378,7 +378,7 @@ def _stored(value: Tensor, out: Any) -> Any:
 
 
 def require_deviation(std: Any) -> None:
-    """Raise for a negative standard deviation."""
+    """Raise an error for a negative standard deviation."""
     if isinstance(std, (int, float)) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
 

@@ -50,7 +50,7 @@ class Stream:
     # --- seed and state ---------------------------------------------------------------------------------------------
 
     def manual_seed(self, seed: int) -> Stream:
-        """Begin anew, as `torch.manual_seed` does. The twister is seeded by the lower 32 bits."""
+        """Start again, as `torch.manual_seed` does. The twister is seeded by the lower 32 bits."""
         seed = int(seed)
         if not -(1 << 63) <= seed < 1 << 64:
             raise ValueError(f"manual_seed: a seed must be a 64-bit number, not {seed}")

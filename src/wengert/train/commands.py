@@ -182,7 +182,7 @@ def _script_of(recipe: Recipe) -> str:
 
 
 def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
-    """Raise where a checkpoint names a Python file: whoever made the checkpoint chose what would run."""
+    """Raise an error where a checkpoint names a Python file: whoever made the checkpoint chose what would run."""
     if _script_of(recipe) and not is_trusted:
         raise ArgumentError(
             f"the checkpoint names the Python file {recipe.data!r}, which would be run. If you trust it: {command}"
@@ -190,7 +190,7 @@ def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
 
 
 def _asked(options: Namespace, changes: dict[str, Any]) -> tuple[Recipe, Path | None]:
-    """The recipe of the run that is asked for, and the checkpoint that it goes on from, if it does."""
+    """The recipe of the run that is requested, and the checkpoint that it goes on from, if it does."""
     if not options.resume:
         return _recipe(options.data, changes), None
     path = Path(ranks.first_text(str(located(options.resume))))

@@ -295,7 +295,7 @@ class Run:
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
 
     def _check_place(self) -> None:
-        """Raise where a checkpoint's counts are not those of a run over this data."""
+        """Raise an error where a checkpoint's counts are not those of a run over this data."""
         begun = self.evaluated * self.updates_per_epoch
         if not begun <= self.step <= self._end_of_epoch or self.loader.next_batch >= len(self.loader):
             raise FileError(

@@ -78,7 +78,7 @@ class Archive:
         return self.read(name).tobytes().decode("ascii", "replace").strip()
 
     def _check(self, infos: list[zipfile.ZipInfo]) -> None:
-        """Raise unless what the table of contents says can be."""
+        """Raise an error unless what the table of contents says can be."""
         if len({info.filename for info in infos}) != len(infos):
             raise Problem("a record occurs twice")
         end = 0

@@ -181,7 +181,7 @@ def _callable(name: str, value: Any) -> Any:
 
 
 class _Pickle(pickle.Unpickler):
-    """Python's pickle, which runs what a file says, with our storages and tensors in the place of PyTorch's."""
+    """Python's pickle, which runs what a file says, with our storages and tensors in place of PyTorch's."""
 
     def __init__(self, file: Any, known: Mapping[str, Any], reading: Reading, storage: Callable[[Any], Any]) -> None:
         super().__init__(file, **reading.pickle_options)

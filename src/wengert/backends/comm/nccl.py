@@ -199,12 +199,12 @@ class NcclEngine:
         self.launches.drain()
 
     def check(self) -> None:
-        """Raise where nothing may be launched any more."""
+        """Raise an error where nothing may be launched any more."""
         if self.ended:
             raise DistributedError(f"a collective on a GPU: {self.ended}")
 
     def comm(self, members: Sequence[int]) -> Any:
-        """NCCL's communicator of some ranks, connected if need be: then all of them come here."""
+        """NCCL's communicator of some ranks, connected if necessary: then all of them come here."""
         self.check()
         key = tuple(members)
         if key not in self._comms:

@@ -342,7 +342,7 @@ class CpuProgram:
 
 
 def _contiguous(array: Any) -> np.ndarray[Any, Any]:
-    """The array if its elements lie one after the other, else a copy in which they do."""
+    """The array if its elements lie one after another, else a copy in which they do."""
     array = array if isinstance(array, np.ndarray) else np.array(array)
     return array if array.flags.c_contiguous else recycler.copy(array)
 

@@ -31,7 +31,7 @@ class Arguments:
     """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
 
     A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set, and so has a
-    struct. A table (a tuple) is one argument of several places, which are numbered one after the other with all others.
+    struct. A table (a tuple) is one argument of several places, which are numbered one after another with all others.
     """
 
     def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:

@@ -89,7 +89,7 @@ class MemoryBlock:
 
 
 def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
-    """The address of so many bytes; where there are too few, once more without garbage and what was kept."""
+    """The address of this many bytes; where there are too few, once more without garbage and what was kept."""
     driver = opened(device)
     if size > _LARGE and size > driver.memory_info()[1]:  # the driver would look for it for seconds
         raise OutOfMemoryError(shortage(size, device))
@@ -220,7 +220,8 @@ def download(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def check_indices(device: str) -> None:
-    """Raise if an index was out of range, or an op failed, since somebody last looked; waits for the device if so."""
+    """Raise an error if an index was out of range, or an op failed, since somebody last looked; waits for the device if
+    so."""
     checks = unchecked.pop(device, None)
     drain()
     noted = opened(device).took_error() if checks else 0

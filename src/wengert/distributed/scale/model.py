@@ -1,7 +1,7 @@
 """A model of a step's time with two lanes for each rank: computation, and communication.
 
 In: the programs of a rank of each stage, the time of each step of their plans, and a machine. Out: a `Prediction`.
-Steps run one after the other. A collective starts where the plan starts it, once the one before is done: there is one
+Steps run one after another. A collective starts where the plan starts it, once the one before is done: there is one
 lane for them. It takes what `collective_seconds` says, and where the plan waits for it the rank waits: that is exposed
 communication. A message between stages takes its latency plus its bytes over the bandwidth, and the receiver waits:
 that is the bubble. Stragglers and shared links are not modelled, so this is a lower bound.

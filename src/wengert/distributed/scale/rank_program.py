@@ -1,6 +1,6 @@
 """The programs of ranks in a simulated world: recorded, partitioned and planned as they would be in a real one.
 
-In: a compiled function and arguments for a call, inside of a `pretended` world. Out: a `RankProgram` for each stage of
+In: a compiled function and arguments for a call, inside a `pretended` world. Out: a `RankProgram` for each stage of
 a pipeline, or one where there is none: its plans with their collectives, what goes to other stages, what it takes of
 memory. Steps are timed on this machine, or by what another one does at its peak.
 """

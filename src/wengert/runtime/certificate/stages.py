@@ -42,7 +42,7 @@ class StageCase(NamedTuple):
 
 
 def _layers(x: Node, y: Node, row: Node) -> Any:
-    """Products and loops, one after the other, and updates of inputs."""
+    """Products and loops, one after another, and updates of inputs."""
     start = x
     for _ in range(3):
         x = e.add(e.multiply(MATMUL(x, y), row), row)

@@ -200,7 +200,7 @@ def _copy(node: Node, sources: Sequence[Node]) -> Node:
 
 
 def _is_inside(node: Node) -> bool:
-    """Whether a part is inside of the whole that it is cut from or laid into: ops do not look again."""
+    """Whether a part is inside the whole that it is cut from or laid into: ops do not look again."""
     if "starts" not in node.attrs or isinstance(node.dtype, tuple):
         return True
     whole, *_ = node.sources

@@ -250,8 +250,8 @@ def _raise_abstract(node: Node) -> None:
 
 
 def _require_constant(node: Node, trace: Trace) -> None:
-    """Raise if a value looked at in a static recording is one that may be another when its program runs again: if it
-    depends on a tensor from outside.
+    """Raise an error if a value looked at in a static recording is one that may be another when its program runs again:
+    if it depends on a tensor from outside.
     """
     stack, found = [node], {node}
     while stack:

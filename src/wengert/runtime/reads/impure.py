@@ -274,7 +274,7 @@ def _issubclass(log: ReadLog, kind: Any, kinds: Any) -> bool:
 
 
 def _watch_registered(log: ReadLog, kind: Any, kinds: Any) -> None:
-    """Watch which classes are registered with abstract ones, where a class of the user's is asked for."""
+    """Watch which classes are registered with abstract ones, where a class of the user's is requested."""
     is_users = getattr(kind, "__flags__", 0) & _HEAP_TYPE and not issubclass(kind, Tensor)
     if is_users and any(type(one) is ABCMeta for one in (kinds if isinstance(kinds, tuple) else (kinds,))):
         log.guards.watch_value(get_cache_token, get_cache_token, "what is registered with abstract classes")

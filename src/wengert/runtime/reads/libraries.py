@@ -182,7 +182,7 @@ def _reached(log: ReadLog, value: Any) -> list[Any]:
 
 
 def _check_owner(log: ReadLog, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
-    """Raise where a method changes what it belongs to, which is outside."""
+    """Raise an error where a method changes what it belongs to, which is outside."""
     if not log.is_outside(owner) or function.__name__ not in MUTATORS:
         return
     known = (*GROWING, collections.OrderedDict, collections.UserDict, collections.UserList, contextvars.ContextVar)

@@ -107,7 +107,7 @@ class ReadLog:
         """Whether new functions of the user's ran; they are known from now on."""
         found = [one for one in functions_of(self.uncovered) if one not in self.memory.functions]
         known = [one.__code__ for one in self.memory.functions]
-        # Equal code that is another object: made by each run anew, as by `dataclass` inside of the function.
+        # Equal code that is another object: made by each run anew, as by `dataclass` inside the function.
         new = [one for one in found if one.__code__ not in known or any(one.__code__ is code for code in known)]
         self.memory.functions += new
         return bool(new)

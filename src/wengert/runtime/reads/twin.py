@@ -130,7 +130,7 @@ def _build(code: CodeType) -> Twin | None:
 
 
 def _with_hooks(code: CodeType) -> CodeType:
-    """The code with hooks in the place of the constants that stand for them, down to the functions inside."""
+    """The code with hooks in place of the constants that stand for them, down to the functions inside."""
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, CodeType):

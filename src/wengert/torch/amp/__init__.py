@@ -75,7 +75,7 @@ class GradScaler(wg.optim.GradScaler):
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:
-    """A decorator of `Function.forward`: with `cast_inputs` it runs in that dtype, outside of autocast."""
+    """A decorator of `Function.forward`: with `cast_inputs` it runs in that dtype, outside autocast."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 

@@ -170,7 +170,7 @@ def _done(value: Any) -> Any:
 
 
 def _gathered(tensor: Any) -> Any:
-    """The values of all ranks, one after the other along a new axis."""
+    """The values of all ranks, one after another along a new axis."""
     with wg.no_grad():
         return _done(wg.distributed.all_gather(wg.expand_dims(tensor.detach(), 0), 0, _mesh()))
 
