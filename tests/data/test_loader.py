@@ -163,5 +163,5 @@ def test_dicts_are_collated(device):
     assert list(first) == ["x", "y", "name"] and first["name"] == ["n0", "n1", "n2"]
     assert first["x"].tolist() == [[0, 0], [1, 1], [2, 2]] and last["y"].tolist() == [3, 4]
     assert isinstance(first["x"], np.ndarray if device is None else wg.Tensor)
-    with pytest.raises(DTypeError, match="pad_last adds an array of weights to a batch that is a tuple"):
+    with pytest.raises(DTypeError, match="pad_last adds an array of weights to a batch, which must be a tuple"):
         list(DataLoader(Named(), 3, pad_last=True))

@@ -112,7 +112,7 @@ def test_files_that_are_not_the_published_ones_are_refused(small, tmp_path, dama
         "no gzip": b"<html>",
     }
     path.write_bytes(damaged[damage])
-    with pytest.raises(FileError, match=r"t10k-images.*(is not the published file|is damaged).*Remove it"):
+    with pytest.raises(FileError, match=r"t10k-images.*(is not the published file|is corrupt).*Remove it"):
         load_mnist(tmp_path)
 
 

@@ -183,7 +183,7 @@ def test_a_promise_that_is_not_kept_is_told(monkeypatch):
     shifted.by_row = True
     as_rank(monkeypatch, Mesh(data=2), 1)
     loader = DataLoader(images(shifted), 8, drop_last=True, mesh=Mesh(data=2), prefetch=0)
-    with pytest.raises(ArgumentError, match=r"by_row set drew random of shape \(3,\) for 4 rows"):
+    with pytest.raises(ArgumentError, match=r"a by_row transform or data set drew random of shape \(3,\) for 4 rows"):
         next(iter(loader))
 
 

@@ -45,7 +45,7 @@ def test_weights_are_kept():
     assert sorted(WeightedRandomSampler([1, 2, 3], 3, replacement=False)) == [0, 1, 2]
     with pytest.raises(ValueError, match="3 of 2 indices"):
         list(WeightedRandomSampler([1, 0, 3], 3, replacement=False))
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="non-negative"):
         list(WeightedRandomSampler([-1, 2], 3))
     with pytest.raises(ValueError, match=r"given weights have shape \(1, 1\)"):
         WeightedRandomSampler([[1]], 3)

@@ -156,7 +156,7 @@ def test_options_that_make_no_sense_raise(prompt, options, message, use_cache):
 
 def test_a_prompt_that_is_no_batch_of_tokens_raises(prompt):
     model = GPT(CONFIGS["gpt2"])
-    with pytest.raises(wg.errors.ShapeError, match="prompt is"):
+    with pytest.raises(wg.errors.ShapeError, match="the prompt must be"):
         model.generate(prompt[0], 3)
     with pytest.raises(wg.errors.DTypeError, match="integers"):
         model.generate(prompt.to(wg.float32), 3)

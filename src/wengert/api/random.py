@@ -79,7 +79,7 @@ def _parameters(*values: Any) -> list[Any]:
 
 
 def _result_shape(name: str, shape: Any, *parameters: Any) -> Shape:
-    """The shape asked for, into which the parameters must broadcast; without one, what they broadcast to."""
+    """The requested shape, to which the parameters must broadcast; by default, their common shape."""
     own = broadcast_shapes(name, *[p.shape for p in parameters if isinstance(p, Node)])
     if shape is None:
         return own
@@ -92,7 +92,7 @@ def _result_shape(name: str, shape: Any, *parameters: Any) -> Shape:
 
 
 def _result_dtype(name: str, dtype: Any, *parameters: Any) -> np.dtype[Any]:
-    """The floating-point dtype asked for; without one, that of the parameters, or the default."""
+    """The requested floating-point dtype; by default that of the parameters, or the default dtype."""
     if dtype is None:
         found = None
         for p in parameters:

@@ -106,7 +106,7 @@ def begin(name: str) -> None:
 
 @contextmanager
 def within() -> Iterator[None]:
-    """Inside, passes and stages run for a part of what another one works on, which goes on afterwards."""
+    """A context in which passes and stages run for a part of what another one is working on."""
     before = fuel.name, fuel.rule, fuel.rules
     try:
         yield

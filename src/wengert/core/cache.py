@@ -102,7 +102,7 @@ def refusal(path: Path) -> str | None:
 
 
 def _exposure(parent: Path) -> str | None:
-    """Why others may put another folder in place of one that lies in this one."""
+    """Why others could replace a folder that lies in this one."""
     status = os.stat(parent)
     if status.st_uid not in (os.getuid(), 0, _outside()):
         return f"{parent} belongs to {_user(status.st_uid)}, who could replace the cache in it"

@@ -145,7 +145,7 @@ class Node:
 
 
 class _Released(tuple[Node, ...]):
-    """The sources of a node whose graph a backward pass has let go."""
+    """The sources of a node whose graph a backward pass has freed."""
 
 
 RELEASED: tuple[Node, ...] = _Released()

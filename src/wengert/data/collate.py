@@ -151,7 +151,7 @@ def _numbers(batch: Sequence[Any]) -> Array:
 
 
 def _stacked_tensors(batch: Sequence[Tensor], convert: Convert | None) -> Any:
-    """Tensors as one; those of a GPU, and those that gradients are requested, by an op."""
+    """Tensors as one; those on a GPU, and those that need gradients, by an op."""
     if any(item.requires_grad or not is_host(item.device) for item in batch):
         return wg.stack(list(batch))
     return (convert or _tensor)(_stacked([item.numpy() for item in batch]))

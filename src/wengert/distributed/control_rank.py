@@ -224,7 +224,7 @@ class Control:
         self._raised = True
 
     def _failed(self, kind: type[BaseException], error: BaseException) -> bool:
-        """An exception ends this rank: the others are told why. Whether the process has to be left at once."""
+        """An exception ends this rank: the others are told why. Returns whether the process must exit at once."""
         if not self.is_open:
             return False
         if self._news is None:

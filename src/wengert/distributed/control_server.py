@@ -206,7 +206,7 @@ class Server(Listener):
             self.send(peer, {"table": table})
 
     def _differs(self, peer: Peer, call: Call, came: Iterable[int]) -> bool:
-        """Whether another rank came to the same collective for another one; then all are told."""
+        """Whether another rank entered a different collective at this point; then all are notified."""
         for rank in came if call.series != AGREEMENT else ():  # which are compared by what they are about
             other = self._ranks[rank].report.call
             if other is None or (other.series, other.number) != (call.series, call.number):

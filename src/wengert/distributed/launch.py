@@ -38,7 +38,8 @@ _STEPS = (
     (0.2, signal.SIGKILL, signal.SIGTERM),
     (0.6, signal.SIGKILL, signal.SIGKILL),
 )
-"""What is done then, after so many seconds: the signal to ranks, and that to mpiexec, which has to clear up as well."""
+"""The next action after a number of seconds: the signal to ranks, and the one to mpiexec, which must clean up as
+well."""
 
 _LOOK = 0.25  # seconds between two looks at what ranks have in shared memory
 _COLOURS = (36, 33, 35, 32, 34, 31)

@@ -1,6 +1,6 @@
 """Shards: a rank's part of a checkpoint on its way to the disk, and the manifest that makes the parts a checkpoint.
 
-Every function here is told the rank that it works for, and no rank waits for another: `checkpoint` puts them together.
+Every function here takes the rank that it works for, and no rank waits for another; `checkpoint` combines them.
 A rank writes its file beside its place, flushes it to the disk and moves it there. When the files of all ranks are
 there, rank 0 writes the manifest in the same way. A crash at any moment leaves the manifest of before, whose files
 nobody touched, since the names of files have the nonce of their save.

@@ -63,7 +63,7 @@ def _merge(weights: dict[str, wg.Tensor], found: dict[str, wg.Tensor], rename: R
         if known_as is None:
             continue
         if known_as in weights:
-            raise wg.errors.FileError(f"load_weights: {str(file)!r} has {known_as!r} twice")
+            raise wg.errors.FileError(f"load_weights: {str(file)!r} has more than one tensor for {known_as!r}")
         weights[known_as] = value
 
 

@@ -190,7 +190,7 @@ def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
 
 
 def _asked(options: Namespace, changes: dict[str, Any]) -> tuple[Recipe, Path | None]:
-    """The recipe of the run that is requested, and the checkpoint that it goes on from, if it does."""
+    """The recipe of the requested run, and the checkpoint that it resumes from, if any."""
     if not options.resume:
         return _recipe(options.data, changes), None
     path = Path(ranks.first_text(str(located(options.resume))))

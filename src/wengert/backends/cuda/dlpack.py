@@ -75,7 +75,7 @@ def _delete(managed: Any) -> None:
 
 
 def _after(wait: Callable[[int], Any], stream: int, held: Any) -> None:
-    """Have one stream wait for the other; what is held is let go afterwards."""
+    """Make one stream wait for the other; afterwards, what was held is freed."""
     wait(stream)
 
 

@@ -173,7 +173,7 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
 
 
 def _by_prebuilt(node: Node, carrier: SingleOpKernel, check: bool) -> DeviceArray:
-    """What kernels that take sizes as arguments make of a node, compared with its reference if that is requested."""
+    """What kernels that take sizes as arguments make of a node, compared with its reference if requested."""
     arrays = [_number(source) if source.op is LITERAL else source.buffer for source in node.sources]
     result = carrier(arrays, node)
     if check:

@@ -206,7 +206,7 @@ def _held(array: Any) -> int:
 
 
 def _place(device: Any) -> Place:
-    """The device that `fits` is requested, and how much memory it has."""
+    """The device that `fits` is called for, and the size of its memory."""
     if isinstance(device, str):
         if devices.is_host(device):
             return Place(device, host_memory(), "this machine")
