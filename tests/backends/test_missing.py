@@ -75,7 +75,7 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, driver=fake_driver(NO_DEVICE))
-    assert "sees no GPU" in refusal() and not wg.cuda.is_available()
+    assert "found no GPU" in refusal() and not wg.cuda.is_available()
 
 
 def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
