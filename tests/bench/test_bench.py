@@ -181,7 +181,7 @@ def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(
     said = capsys.readouterr().out
     stored = json.loads(path.with_suffix(".json").read_text())
     assert {p["device"] for p in stored["points"]} == {"cpu"} and stored["machine"]["gpu"] is None
-    assert "no GPU found" in said and "no GPU found" in path.read_text()
+    assert "no GPU found" in said and "no GPU was found" in path.read_text()
     assert "When the GPU becomes faster" not in path.read_text()
 
 
