@@ -228,7 +228,7 @@ def test_a_nan_stops_with_the_step_and_the_op(tmp_path, monkeypatch):
         "    return {'loss': wg.cross_entropy(model(x), y, reduction='none') + wg.log(x[:, 0] + 2.2)}\n"
     )
     run = Run(recipe_of(str(tmp_path / "with_logs.py"), epochs=9), tmp_path / "out")
-    with pytest.raises(NaNError, match=r"step \d+: the loss is nan: log produced \d NaN of 10 elements(.|\n)*with_logs.py"):
+    with pytest.raises(NaNError, match=r"step \d+: the loss is nan: log produced \d NaN(.|\n)*with_logs.py"):
         for _ in range(60):
             weights = [p.detach().numpy().copy() for p in run.task.model.parameters()]
             run.update()
