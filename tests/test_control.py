@@ -136,27 +136,27 @@ def test_while_loop_forward_mode_and_vmap():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: wg.scan(lambda c, x: c, wg.tensor(0.0), XS), wg.errors.ArgumentError, "returns \\(carry, y\\)"),
-        (lambda: wg.scan(lambda c, x: ((c, c), x), wg.tensor(0.0), XS), wg.errors.ArgumentError, "comes out as"),
+        (lambda: wg.scan(lambda c, x: c, wg.tensor(0.0), XS), wg.errors.ArgumentError, "must return \\(carry, y\\)"),
+        (lambda: wg.scan(lambda c, x: ((c, c), x), wg.tensor(0.0), XS), wg.errors.ArgumentError, "leaves it as"),
         (
             lambda: wg.scan(lambda c, x: (c + x, x), wg.tensor(0.0), XS),
             wg.errors.ShapeError,
-            r"the carry goes into a step as float32\[\] and comes out as float64\[3\]\. Give it one shape",
+            r"the carry enters a step as float32\[\] but leaves it as float64\[3\]\. Give it one shape",
         ),
         (
             lambda: wg.scan(lambda c, x: ((c[0], c[1] + x.sum()), x), (H, wg.tensor(0)), XS),
             wg.errors.DTypeError,
-            r"carry 1 goes into a step as int64\[\] and comes out as float64\[\]\. Begin with float64, or cast",
+            r"carry 1 enters a step as int64\[\] but leaves it as float64\[\]\. Start with float64, or cast",
         ),
         (
             lambda: wg.while_loop(lambda h: h.sum() < 9, lambda h: wg.concat([h, h]), H),
             wg.errors.ShapeError,
-            r"while_loop: the carry goes into a step as float64\[3\] and comes out as float64\[6\]",
+            r"while_loop: the carry enters a step as float64\[3\] but leaves it as float64\[6\]",
         ),
         (
             lambda: wg.while_loop(lambda h: h[0][0] > 0, lambda h: (h[0], h[0]), (H,)),
             wg.errors.ArgumentError,
-            "1 values go into",
+            "a step takes 1 values",
         ),
         (
             lambda: wg.while_loop(lambda x: x < 100, lambda x: x + 1, wg.tensor(0), max_steps=7).item(),
@@ -166,7 +166,7 @@ def test_while_loop_forward_mode_and_vmap():
         (
             lambda: wg.while_loop(lambda x: x < 1, lambda x: x, H[0], max_steps=-1),
             wg.errors.ArgumentError,
-            "max_steps is",
+            "max_steps must be",
         ),
         (lambda: wg.scan(lambda c, x: (c, x), wg.tensor(0.0), (XS, W)), wg.errors.ShapeError, "several: "),
         (lambda: wg.scan(lambda c, x: (c, x), wg.tensor(0.0)), wg.errors.ShapeError, "pass xs or length"),

@@ -105,7 +105,7 @@ def test_what_was_let_go_stays_so_when_it_is_used_and_looked_at(looked_at: bool)
     later = (loss * v).sum()
     if looked_at:
         later.detach().numpy()
-    with pytest.raises(wg.errors.GradientError, match="let go"):
+    with pytest.raises(wg.errors.GradientError, match="freed"):
         later.backward()
 
 
@@ -262,7 +262,7 @@ def test_in_place_reuse_never_touches_a_value_somebody_holds():
 
 
 def test_debug_nans_names_the_first_op_and_its_inputs():
-    with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match=r"log made 1 NaN of 2 elements.*\[-1, 2\]"):
+    with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match=r"log produced 1 NaN of 2 elements.*\[-1, 2\]"):
         (wg.log(wg.tensor([-1.0, 2.0])) * 2.0).numpy()
     assert np.isnan(wg.log(wg.tensor(-1.0)).item())
 
@@ -275,7 +275,7 @@ def test_debug_nans_looks_into_the_bodies_of_loops_and_branches():
         lambda: wg.while_loop(lambda v: (v[1] < 9) & (v[0] < 1), lambda v: wg.log(v) * 5, x),
         lambda: wg.checkpoint(wg.log)(wg.tensor([-1.0, 2.0], requires_grad=True)),
     ):
-        with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log made 1 NaN"):
+        with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log produced 1 NaN"):
             call().detach().numpy()
 
 
@@ -309,7 +309,7 @@ def test_debug_nans_looks_into_a_compiled_function(loops):
     bad = wg.tensor([-1.0, 2.0])
     assert np.isnan(update(bad).item())
     weight.assign(wg.tensor([1.0, 2.0]))
-    with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log made 1 NaN"):
+    with wg.debug_nans(), pytest.raises(wg.errors.NaNError, match="log produced 1 NaN"):
         update(bad)
     assert weight.tolist() == [1.0, 2.0]
     with wg.debug_nans():

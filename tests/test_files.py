@@ -214,7 +214,7 @@ class Settings:
         ({"a": [Settings(0.1)]}, ArgumentError, r"the value at 'a.0' is a Settings; .* dataclasses.asdict"),
         ({"a": Point(1, 2)}, ArgumentError, "the value at 'a' is a Point"),
         (object(), ArgumentError, "the value is a object"),
-        ({(1, 2): 3}, ArgumentError, r"has the key \(1, 2\); keys are strings or integers"),
+        ({(1, 2): 3}, ArgumentError, r"has the key \(1, 2\); keys must be strings or integers"),
         ({"a": {True: 3}}, ArgumentError, "the value at 'a' has the key True"),
         ({"a": np.array(["x"])}, DTypeError, "the value at 'a'"),
         ({"a": lambda: 0}, ArgumentError, "is a function"),
@@ -246,7 +246,7 @@ def test_no_truncated_file_is_read(saved):
 def test_appended_bytes_are_noticed(saved):
     size = saved.stat().st_size
     saved.write_bytes(saved.read_bytes() + b"x")
-    with pytest.raises(FileError, match=f"was altered: it has {size + 1} bytes where its header tells of {size}"):
+    with pytest.raises(FileError, match=f"was altered: it has {size + 1} bytes, but its header describes {size}"):
         wg.load(saved)
 
 
@@ -254,7 +254,7 @@ def test_an_altered_tensor_is_named(saved):
     data = bytearray(saved.read_bytes())
     data[-20] ^= 1
     saved.write_bytes(data)
-    with pytest.raises(FileError, match=r"was altered: the tensor 'layer.(weight|bias)' is not what was saved"):
+    with pytest.raises(FileError, match=r"is corrupt: the checksum of the tensor 'layer.(weight|bias)' does not match"):
         wg.load(saved)
 
 
@@ -282,15 +282,15 @@ def change_a_number(header):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (describe_other_tensor, "does not fit its tensors: 'layer.none'"),
-        (lambda h: h["__metadata__"].update(structure="{"), "does not fit its tensors"),
-        (lambda h: h["__metadata__"].pop("structure"), "does not fit its tensors: 'structure'"),
+        (describe_other_tensor, "does not match its tensors: 'layer.none'"),
+        (lambda h: h["__metadata__"].update(structure="{"), "does not match its tensors"),
+        (lambda h: h["__metadata__"].pop("structure"), "does not match its tensors: 'structure'"),
         (lambda h: h["__metadata__"].update(version="2"), "has format version 2; this Wengert reads version 1"),
-        (change_a_number, "its description is not what was saved"),
-        (lambda h: h["layer.bias"].update(dtype="I32"), "the tensor 'layer.bias' is not what was saved"),
-        (lambda h: h["layer.weight"].update(shape=[5, 10]), "the tensor 'layer.weight' is not what was saved"),
+        (change_a_number, "the checksum of its description does not match"),
+        (lambda h: h["layer.bias"].update(dtype="I32"), "the checksum of the tensor 'layer.bias' does not match"),
+        (lambda h: h["layer.weight"].update(shape=[5, 10]), "the checksum of the tensor 'layer.weight' does not match"),
         (lambda h: h["layer.bias"].update(dtype="F77"), "the tensor 'layer.bias' has the dtype 'F77'"),
-        (lambda h: h.update({"layer.bias": 3}), "its header cannot be read"),
+        (lambda h: h.update({"layer.bias": 3}), "its header cannot be parsed"),
     ],
 )
 def test_an_altered_header_is_noticed(saved, change, message):

@@ -59,7 +59,7 @@ def test_a_trace_of_our_description_is_enough_to_ask_for_all_of_it(path, kept):
     metadata = header["__metadata__"]
     header["__metadata__"] = {kept: metadata[kept]}
     write(path, header, data)
-    with pytest.raises(FileError, match="was altered"):
+    with pytest.raises(FileError, match="is corrupt"):
         wg.load(path)
 
 
@@ -126,8 +126,8 @@ GOOD = {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}
 @pytest.mark.parametrize(
     ("header", "data", "message"),
     [
-        (b'{"a":' * 5000 + b"1" + b"}" * 5000, b"", "cannot be read"),
-        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b"", "cannot be read"),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, b"", "cannot be parsed"),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b"", "cannot be parsed"),
         ({"x": {"dtype": "F32", "shape": [1] * 200, "data_offsets": [0, 4]}}, bytes(4), "has 200 dimensions"),
         ({"x": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}, b"", "the tensor 'x' has the shape"),
         ({"x": {"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 4]}}, bytes(4), "does not fit"),
@@ -137,24 +137,24 @@ GOOD = {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}
         ({"x": {"dtype": "F32", "shape": "3", "data_offsets": [0, 4]}}, bytes(4), "the tensor 'x' has the shape"),
         ({"x": {"dtype": 7, "shape": [1], "data_offsets": [0, 4]}}, bytes(4), "the tensor 'x' has the dtype 7"),
         ({"x": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}}, bytes(4), "the tensor 'x' has the dtype"),
-        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0]}}, bytes(4), "cannot be read"),
-        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0.0, 4.0]}}, bytes(4), "cannot be read"),
-        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}}, bytes(4), "cannot be read|bytes where"),
+        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0]}}, bytes(4), "cannot be parsed"),
+        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0.0, 4.0]}}, bytes(4), "cannot be parsed"),
+        ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}}, bytes(4), "cannot be parsed|bytes, but"),
         ({"x": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}, b"", "overlap or leave"),
         ({"x": GOOD, "y": GOOD}, b"\x01", "overlap or leave"),
         ({"x": GOOD, "y": {**GOOD, "data_offsets": [2, 3]}}, b"\x01\x02\x03", "overlap or leave"),
-        ({"x": {"shape": [1], "data_offsets": [0, 1]}}, b"\x01", "cannot be read"),
-        ({"x": None}, b"", "cannot be read"),
-        (b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{}}', b"\x01", "cannot be read"),
+        ({"x": {"shape": [1], "data_offsets": [0, 1]}}, b"\x01", "cannot be parsed"),
+        ({"x": None}, b"", "cannot be parsed"),
+        (b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{}}', b"\x01", "cannot be parsed"),
         ({"x": {"dtype": "F4", "shape": [3], "data_offsets": [0, 2]}}, bytes(2), "does not fit"),
-        (b'{"x\xff":1}', b"", "cannot be read"),
-        (b'{"x":1', b"", "cannot be read"),
-        (b'{"\\ud800":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"\x01", "cannot be read"),
-        (b'{"__metadata__":{"a":"\\ud800"}}', b"", "cannot be read"),
-        (b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"y":NaN}}', b"\x01", "cannot be read"),
-        (b'{"x":' + b"9" * 5000 + b"}", b"", "cannot be read"),
-        ({"__metadata__": [1], "x": GOOD}, b"\x01", "cannot be read"),
-        ({"__metadata__": {"format": 3}, "x": GOOD}, b"\x01", "cannot be read"),
+        (b'{"x\xff":1}', b"", "cannot be parsed"),
+        (b'{"x":1', b"", "cannot be parsed"),
+        (b'{"\\ud800":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"\x01", "cannot be parsed"),
+        (b'{"__metadata__":{"a":"\\ud800"}}', b"", "cannot be parsed"),
+        (b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"y":NaN}}', b"\x01", "cannot be parsed"),
+        (b'{"x":' + b"9" * 5000 + b"}", b"", "cannot be parsed"),
+        ({"__metadata__": [1], "x": GOOD}, b"\x01", "cannot be parsed"),
+        ({"__metadata__": {"format": 3}, "x": GOOD}, b"\x01", "cannot be parsed"),
     ],
 )
 def test_odd_headers_are_refused(path, header, data, message):
@@ -211,7 +211,7 @@ def signed(path, structure, arrays=None):
 )
 def test_odd_descriptions_with_right_checksums_are_refused(path, structure):
     signed(path, structure, {"x": np.ones(3), "scalar": np.array(2.0)})
-    with pytest.raises(FileError, match="description does not fit"):
+    with pytest.raises(FileError, match="description does not match"):
         wg.load(path)
 
 
@@ -241,7 +241,7 @@ def test_containers_may_be_nested_a_hundred_deep_and_not_a_thousand(path):
 def test_a_container_that_holds_itself_is_named(path):
     inner = {"here": []}
     inner["here"].append(inner)
-    with pytest.raises(ArgumentError, match=r"the value at 'top.here.0' is a container that it is itself in"):
+    with pytest.raises(ArgumentError, match=r"the value at 'top.here.0' is a container that contains itself"):
         wg.save(path, {"top": inner})
     shared = [1]
     wg.save(path, [shared, shared, {"again": shared}])  # the same in two places is none in itself
@@ -306,7 +306,7 @@ def test_paths_that_are_none_are_refused(bad):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX's")
 def test_what_is_no_file_is_refused_without_waiting(path):
     os.mkfifo(path)
-    with pytest.raises(FileError, match="is not a file of tensors but a pipe"):
+    with pytest.raises(FileError, match="is not a file of tensors, but a pipe"):
         wg.load(path)
     with pytest.raises(IsADirectoryError):
         wg.load(path.parent)

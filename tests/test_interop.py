@@ -171,7 +171,7 @@ def test_arrays_keep_their_dtype(dtype):
     ],
 )
 def test_what_has_no_counterpart_says_how_to_get_at_the_array(call):
-    with pytest.raises(DTypeError, match=r"has no counterpart here; call it on t.numpy\(\)"):
+    with pytest.raises(DTypeError, match=r"has no counterpart in Wengert; call it on t.numpy\(\)"):
         call(wg.tensor(A))
 
 

@@ -194,7 +194,7 @@ def test_they_have_derivatives(call: Callable[[Any], Any]) -> None:
         (lambda t: np.ravel(t, order="F"), "memory order"),
         (lambda t: np.split(t, 3, axis=1), "equal parts"),
         (lambda t: np.dsplit(t, 2), "three axes"),
-        (lambda t: np.select([t > 0], [t, t]), "1 conditions and 2 choices"),
+        (lambda t: np.select([t > 0], [t, t]), "1 conditions but 2 choices"),
         (lambda t: np.interp(t, [0, 1], [0, 1]), "no counterpart"),
     ],
 )

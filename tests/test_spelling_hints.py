@@ -13,9 +13,9 @@ from wengert.api.spelling_hints import nearest
     [
         ("from wengert import cat", "wengert has no 'cat': write wg.concat"),
         ("from wengert.nn import functional as F", "write wg.relu, wg.cross_entropy"),
-        ("import wengert.nn.functional as F", "there is no module 'wengert.nn.functional': write wg.relu"),
-        ("from wengert.optim.lr_scheduler import StepLR", "write wg.optim.StepLR"),
-        ("from wengert.utils.data import DataLoader", "write wg.data for data"),
+        ("import wengert.nn.functional as F", "there is no module 'wengert.nn.functional': use wg.relu"),
+        ("from wengert.optim.lr_scheduler import StepLR", "use wg.optim.StepLR"),
+        ("from wengert.utils.data import DataLoader", "use wg.data for data"),
         ("from wengert.nn import Linaer", "did you mean 'Linear'"),
         ("from wengert import no_such_name", "wengert has no 'no_such_name'$"),
     ],

@@ -105,7 +105,7 @@ def test_arrays_and_empty_tensors_are_taken():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: wg.dropout(ones(3), 1.5), ArgumentError, "dropout: p is 1.5; the probability to drop"),
+        (lambda: wg.dropout(ones(3), 1.5), ArgumentError, "dropout: p is 1.5; the drop probability"),
         (lambda: wg.dropout(ones(3), -0.1), ArgumentError, "between 0 and 1"),
         (lambda: wg.dropout(ones(3), float("nan")), ArgumentError, "between 0 and 1"),
         (lambda: wg.dropout(ones(3), "half"), ArgumentError, "between 0 and 1"),

@@ -114,7 +114,7 @@ def test_in_place_operators_change_the_slot():
     x *= 2
     assert alias is x and alias.tolist() == [4.0, 6.0]
     n = wg.tensor([1, 2])
-    with pytest.raises(wg.errors.DTypeError, match="cannot go into"):
+    with pytest.raises(wg.errors.DTypeError, match="cannot be stored in"):
         n += 0.5
     assert n.tolist() == [1, 2]
     with pytest.raises(wg.errors.ShapeError):
@@ -184,7 +184,7 @@ def test_assign_changes_what_the_slot_names_and_nothing_computed_before():
     before = x * 10.0
     x.assign(np.array([5.0, 6.0]))
     assert before.tolist() == [10.0, 20.0] and x.tolist() == [5.0, 6.0] and x.dtype is wg.float32
-    with pytest.raises(wg.errors.ShapeError, match="slot of shape"):
+    with pytest.raises(wg.errors.ShapeError, match="tensor of shape"):
         x.assign(wg.ones(3))
 
 
@@ -308,7 +308,7 @@ def test_torch_habits_work_or_name_the_spelling():
     for module, name, spelling in [
         (wg, "jit", "wg.compile"),
         (wg, "dot", "x @ y"),
-        (x, "trace", "write wg.trace, a function"),
+        (x, "trace", "write wg.trace instead, a function"),
         (x, "is_cuda", "x.device"),
         (wg.nn, "functional", "wg.relu"),
         (wg.nn, "Lineer", "'Linear'"),
@@ -325,10 +325,10 @@ def test_torch_habits_work_or_name_the_spelling():
 def test_a_gradient_that_is_set_or_replaced_fits_its_tensor():
     x = wg.ones(2, requires_grad=True)
     for wrong, error in ((wg.ones(5), wg.errors.ShapeError), (np.ones(2), wg.errors.DTypeError)):
-        with pytest.raises(error, match="grad: a gradient"):
+        with pytest.raises(error, match=r"grad: (a|the) gradient"):
             x.grad = wrong
         remove = x.register_hook(lambda g, wrong=wrong: wrong)
-        with pytest.raises(error, match="register_hook: a gradient"):
+        with pytest.raises(error, match=r"register_hook: (a|the) gradient"):
             (x * 2).sum().backward()
         remove()
     x.register_hook(lambda g: g.to(wg.float64) * 2)
@@ -355,7 +355,7 @@ def test_completion_offers_what_is_public():
         (lambda x: x.reshape(-1, -1), r"reshape: only one size may be -1, and \(-1, -1\) has 2"),
         (lambda x: x.reshape(-2, -2), r"reshape: .*a size cannot be negative.*\(-2, -2\)"),
         (lambda x: list(x.sum()), "a 0-d tensor cannot be iterated over: it is one number"),
-        (lambda x: f"{x:.2f}", r"'.2f' formats one number; shape \(2, 2\) has 4"),
+        (lambda x: f"{x:.2f}", r"'.2f' formats one number, but shape \(2, 2\) has 4"),
         (lambda x: len(x.sum()), "len\\(\\) of a 0-d tensor"),
         (lambda x: wg.concat(x, x), r"concat takes a list of tensors: write concat\(\[x, y\]\)"),
         (lambda x: wg.stack(x, x), r"stack takes a list of tensors: write stack\(\[x, y\]\)"),

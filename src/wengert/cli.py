@@ -1,4 +1,4 @@
-"""The `wengert` command: what it can be asked, and how its errors are told. What it does is elsewhere."""
+"""The `wengert` command: its arguments, and how it prints errors. The work is done by other packages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import wengert
 from wengert.core.errors import ArgumentError, DistributedError, WengertError
 from wengert.distributed import control
 
-DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look around from the command line."
+DESCRIPTION = "Automatic differentiation for Python. Train, evaluate, profile and inspect models from the command line."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments (the process's own, if none are given); the exit status."""
+    """Run the command with these arguments (by default the process's own); returns the exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = _parser(has_learn="learn" in given)
     options = parser.parse_args(given)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell_for_all(error: Exception) -> None:
-    """Tell an error once, of several ranks that have the same: by the first that is left, or by the launcher."""
+    """Print an error once for all ranks that share it: by the first surviving rank, or by the launcher."""
     job = control.current
     is_first = job is not None and job.rank == (1 if getattr(error, "rank", None) == 0 else 0)
     is_told_by_launcher = isinstance(error, DistributedError) and "WENGERT_CONTROL" in os.environ
@@ -54,7 +54,7 @@ def _tell_for_all(error: Exception) -> None:
 
 
 def _told(error: Exception) -> str:
-    """An error as the command tells it: what is wrong in a line or two, or what a script would have shown by itself."""
+    """An error as the command prints it: what is wrong in a line or two, or the script's own traceback."""
     shown = traceback.TracebackException.from_exception(error)
     is_scripts_own = _keep_own_frames(shown)
     if isinstance(error, WengertError):
@@ -68,12 +68,12 @@ def _told(error: Exception) -> str:
     if isinstance(error, (ImportError, RuntimeError)) and not isinstance(error, (RecursionError, NotImplementedError)):
         return f"wengert: {error}"
     if isinstance(error, MemoryError):
-        return f"wengert: there is not enough memory{f': {error}' if str(error) else ''}"
-    return f"wengert: {type(error).__name__}: {error}\n  this was not expected; --traceback shows where it came up"
+        return f"wengert: out of memory{f': {error}' if str(error) else ''}"
+    return f"wengert: {type(error).__name__}: {error}\n  this is unexpected; --traceback shows where it was raised"
 
 
 def _keep_own_frames(shown: traceback.TracebackException) -> bool:
-    """Leave the frames of scripts alone in a traceback, and of its causes those that have some; whether it has any."""
+    """Keep only the frames of scripts in a traceback and its causes; returns whether any remain."""
     shown.stack = traceback.StackSummary.from_list([frame for frame in shown.stack if _is_own(frame.filename)])
     if shown.__cause__ is not None and not _keep_own_frames(shown.__cause__):
         shown.__cause__ = None
@@ -154,7 +154,9 @@ def _scale(options: argparse.Namespace) -> None:
     try:
         ranks = [int(count) for count in options.ranks.split(",")]
     except ValueError:
-        raise ArgumentError(f"scale: --ranks takes numbers with commas, as 8,64, not {options.ranks!r}") from None
+        raise ArgumentError(
+            f"scale: --ranks takes numbers separated by commas, such as 8,64, not {options.ranks!r}"
+        ) from None
     step = None if options.step_ms is None else options.step_ms / 1e3
     commands.scale(options.target, options.inputs, ranks, options.machine, step)
 
@@ -225,7 +227,7 @@ def _cache(options: argparse.Namespace) -> None:
 
     days = options.older_than
     if days is not None and (options.action is None or not days >= 0):
-        raise ArgumentError("cache: --older-than is for clearing: wengert cache clear --older-than DAYS, such as 30")
+        raise ArgumentError("cache: --older-than needs clear: wengert cache clear --older-than DAYS, such as 30")
     print(stored.cleared(days or 0.0) if options.action else stored.text())
 
 
@@ -237,7 +239,7 @@ def _parser(has_learn: bool = False) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="wengert", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"wengert {wengert.__version__}")
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--traceback", action="store_true", help="show where in the code an error came up")
+    shared.add_argument("--traceback", action="store_true", help="show the full traceback of an error")
     commands = parser.add_subparsers(title="commands", dest="command")
 
     def added(name: str, help: str, run: Callable[[argparse.Namespace], int | None]) -> argparse.ArgumentParser:
@@ -248,77 +250,87 @@ def _parser(has_learn: bool = False) -> argparse.ArgumentParser:
     _add_train(added("train", "train a model on a data set", _train))
     _add_eval(added("eval", "evaluate a checkpoint", _train))
     _add_generate(added("generate", "continue a text with a trained model", _train))
-    _add_torch(added("torch", "run a PyTorch script as it is: its `import torch` finds wengert.torch", _torch))
-    _add_launch(added("launch", "run a script as several ranks, which compute together", _launch))
-    _add_scale(added("scale", "what a step would take on more ranks, of a machine that is not here", _scale))
-    learn = added("learn", "tours of how it works; exercises, their grader and a course kit", _learn)
+    _add_torch(added("torch", "run an unmodified PyTorch script: its `import torch` finds wengert.torch", _torch))
+    _add_launch(added("launch", "run a script on several ranks that compute together", _launch))
+    _add_scale(added("scale", "predict a step's time on more ranks or on another machine", _scale))
+    learn = added("learn", "guided tours of how it works; exercises, their grader and a course kit", _learn)
     if has_learn:
         _add_learn(learn)
-    _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
-    _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
+    _add_view(added("view", "write a page with a function's graph, its gradient and its kernels", _view))
+    _add_profile(added("profile", "run a script and show where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
-    _add_bench(added("bench", "measure ops and models on the CPU and the GPU, as a page of plots", _bench))
-    _add_checkpoint(
-        added("checkpoint", "what a checkpoint of several ranks holds; merge it into one file", _checkpoint)
-    )
-    _add_cache(added("cache", "what the cache of built programs holds; clear it", _cache))
-    added("info", "what is installed, what is missing and how to get it", _info)
-    added("doctor", "whether all of it works, a line each with what to do", _doctor)
+    _add_bench(added("bench", "measure ops and models on the CPU and the GPU, and write a page of plots", _bench))
+    _add_checkpoint(added("checkpoint", "show a checkpoint of several ranks, or merge it into one file", _checkpoint))
+    _add_cache(added("cache", "list or clear the cache of compiled programs", _cache))
+    added("info", "show what is installed, what is missing and how to install it", _info)
+    added("doctor", "check that everything works; prints one line per check with what to do", _doctor)
     return parser
 
 
 def _add_launch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--ranks", type=int, help="how many ranks; those of --hosts if not given")
-    parser.add_argument("--hosts", metavar="a:8,b:8", help="machines and their ranks, which mpiexec can reach")
-    grace = "seconds that ranks have to end by themselves after a loss (default: %(default)s)"
+    parser.add_argument("-n", "--ranks", type=int, help="number of ranks (default: all slots of --hosts)")
+    parser.add_argument("--hosts", metavar="a:8,b:8", help="hosts with their numbers of ranks, reachable by mpiexec")
+    grace = "seconds that ranks have to exit by themselves after a rank is lost (default: %(default)s)"
     parser.add_argument("--grace", metavar="SECONDS", type=float, default=1.2, help=grace)
-    parser.add_argument("--restarts", metavar="K", type=int, default=0, help="start again up to K times after a loss")
+    parser.add_argument(
+        "--restarts", metavar="K", type=int, default=0, help=("restart up to K times after a rank is lost")
+    )
     parser.add_argument("--mpiexec", metavar="PATH", help="the mpiexec to use; `none` starts processes without MPI")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
-    parser.add_argument("script", help="a Python file, or a module behind -m")
+    parser.add_argument("script", help="a Python file, or a module name after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
 
 
 def _add_torch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--torch-random", action="store_true", help="draw PyTorch's random numbers of the CPU")
-    ranks = "run the script as so many ranks, as torchrun does: RANK, WORLD_SIZE and LOCAL_RANK tell each which it is"
+    parser.add_argument(
+        "--torch-random", action="store_true", help=("draw the same random numbers as PyTorch on the CPU")
+    )
+    ranks = "run the script on N ranks, as torchrun does, with RANK, WORLD_SIZE and LOCAL_RANK set for each"
     parser.add_argument("-n", "--ranks", metavar="N", type=int, help=ranks)
-    parser.add_argument("--check", action="store_true", help="list the names that scripts use and that are missing")
+    parser.add_argument(
+        "--check", action="store_true", help=("list the names that the scripts use and wengert.torch lacks")
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
-    parser.add_argument("script", help="a Python file, or a module behind -m")
+    parser.add_argument("script", help="a Python file, or a module name after -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
 
 
 def _add_scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="script.py:function", help="a compiled step")
-    parser.add_argument("inputs", nargs="*", help="its inputs: expressions; what the script's example() gives if none")
-    parser.add_argument("--ranks", default="2", help="how many, with commas: 8,64,1024 (default: %(default)s)")
+    parser.add_argument(
+        "inputs", nargs="*", help=("its inputs as expressions (default: what the script's example() returns)")
+    )
+    parser.add_argument(
+        "--ranks", default="2", help=("numbers of ranks, separated by commas: 8,64,1024 (default: %(default)s)")
+    )
     parser.add_argument("--machine", default="here", help="h100, h200, a100, cpu-hdr, or here (default: %(default)s)")
-    parser.add_argument("--step-ms", type=float, help="what one rank of that machine takes for a step, in milliseconds")
+    parser.add_argument(
+        "--step-ms", type=float, help=("measured time of a step on one rank of that machine, in milliseconds")
+    )
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
     topics = parser.add_subparsers(dest="topic", metavar="topic", title="topics")
-    tours = {"derivatives": "the ways to compute a derivative (the default)", "distributed": "what many ranks do"}
+    tours = {"derivatives": "the ways to compute a derivative (the default)", "distributed": "distributed training"}
     for of in (parser, *(topics.add_parser(name, help=what) for name, what in tours.items())):
         seconds, page = (2.0, None) if of is parser else (argparse.SUPPRESS,) * 2  # a topic's come after these
-        of.add_argument("--seconds", type=float, default=seconds, help="the longest measurement (default: 2)")
-        of.add_argument("--page", metavar="FILE", default=page, help="write it as an HTML page too")
+        of.add_argument("--seconds", type=float, default=seconds, help="time limit of each measurement (default: 2)")
+        of.add_argument("--page", metavar="FILE", default=page, help="also write an HTML page")
     for name, (module, what) in _LEARN_COMMANDS.items():
         import_module(module).add_arguments(topics.add_parser(name, help=what, description=what))
 
 
 def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="script.py:function", help="a function, compiled or not, or a Tensor")
-    parser.add_argument("inputs", nargs="*", help="example inputs: expressions, with the script's names known")
-    parser.add_argument("--out", metavar="FILE", help="the page's file; FUNCTION.html if not given")
-    parser.add_argument("--no-open", dest="open", action="store_false", help="write the page and do not open it")
+    parser.add_argument("inputs", nargs="*", help="example inputs, as expressions that can use the script's names")
+    parser.add_argument("--out", metavar="FILE", help="the file to write (default: FUNCTION.html)")
+    parser.add_argument("--no-open", dest="open", action="store_false", help="write the page without opening it")
 
 
 def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
-    shown = actions.add_parser("show", help="who saved it, and its tensors")
-    merged = actions.add_parser("merge", help="its whole tensors in one file, which other programs read")
+    shown = actions.add_parser("show", help="show who saved it, and its tensors")
+    merged = actions.add_parser("merge", help="write its whole tensors to one file that other programs can read")
     for action in (shown, merged):
         action.add_argument("folder", help="a checkpoint of several ranks, or a run's folder")
     merged.add_argument("file", help="the file to write: model.safetensors")
@@ -326,32 +338,34 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", nargs="?", choices=["clear"], help="remove the entries; without it they are listed")
-    parser.add_argument("--older-than", metavar="DAYS", type=float, help="only those that were not used for so long")
+    parser.add_argument("action", nargs="?", choices=["clear"], help="remove the entries instead of listing them")
+    parser.add_argument("--older-than", metavar="DAYS", type=float, help="only entries not used for this many days")
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="script.py:function, or what `wengert train` takes: a data set or a recipe")
-    parser.add_argument("inputs", nargs="*", help="inputs of the function: expressions, with the script's names known")
-    parser.add_argument("--seconds", type=float, default=30.0, help="the longest it may take (default: %(default)s)")
+    parser.add_argument(
+        "inputs", nargs="*", help=("inputs of the function, as expressions that can use the script's names")
+    )
+    parser.add_argument("--seconds", type=float, default=30.0, help="time limit (default: %(default)s)")
     parser.add_argument("--model", help="mlp, convnet, resnet18, gpt")
-    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--batch-size", type=int, help="examples in each batch")
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
     _add_places(parser)
 
 
 def _add_bench(parser: argparse.ArgumentParser) -> None:
-    some = "families of ops, such as contract, reduce or normalize, or models; all if none are named"
+    some = "families of ops, such as contract, reduce or normalize, or models (default: all)"
     parser.add_argument("only", metavar="family", nargs="*", help=some)
-    parser.add_argument("--out", metavar="FILE", default="bench.html", help="the page's file (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=280.0, help="about how long (default: %(default)s)")
-    parser.add_argument("--more", action="store_true", help="complete the report that FILE holds already")
+    parser.add_argument("--out", metavar="FILE", default="bench.html", help="the file to write (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=280.0, help="approximate time to spend (default: %(default)s)")
+    parser.add_argument("--more", action="store_true", help="complete the existing report in FILE")
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", help="a Python file")
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="the script's own arguments; after -- all of them are its own"
+        "arguments", nargs=argparse.REMAINDER, help="the script's own arguments; everything after -- is passed to it"
     )
     _add_profile_options(parser)
 
@@ -359,7 +373,7 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
 def _add_profile_options(parser: argparse.ArgumentParser) -> None:
     kinds = ["op", "kernel", "module", "function", "line"]
     parser.add_argument("--by", action="append", choices=kinds, help="tables to show")
-    parser.add_argument("--top", type=int, default=10, help="rows of each table (default: %(default)s)")
+    parser.add_argument("--top", type=int, default=10, help="rows in each table (default: %(default)s)")
     parser.add_argument("--trace", metavar="FILE", help="write the events for Chrome's trace viewer")
     parser.add_argument("--timeline", metavar="FILE", help="write a page of the kernels over time")
 
@@ -369,25 +383,27 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "data", nargs="?", help="digits, mnist, fashion-mnist, cifar10, text, a recipe.toml, or a Python file"
     )
     parser.add_argument("--model", help="mlp, convnet, resnet18, gpt")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--batch-size", type=int)
-    parser.add_argument("--accumulate", type=int, help="batches whose gradients make one update")
+    parser.add_argument("--epochs", type=int, help="passes over the training examples")
+    parser.add_argument("--batch-size", type=int, help="examples in each batch")
+    parser.add_argument("--accumulate", type=int, help="number of batches to accumulate gradients over")
     parser.add_argument("--lr", type=float, help="the learning rate")
-    parser.add_argument("--patience", type=int, help="stop after so many epochs without a better result")
-    parser.add_argument("--validation", type=float, help="hold back this share of the training examples to choose by")
-    parser.add_argument("--limit", type=int, help="use so many training examples; 0 is all")
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--patience", type=int, help="stop after this many epochs without improvement")
+    parser.add_argument(
+        "--validation", type=float, help=("hold back this fraction of the training examples for validation")
+    )
+    parser.add_argument("--limit", type=int, help="use only this many training examples; 0 uses all")
+    parser.add_argument("--seed", type=int, help="seed of the random numbers")
     parser.add_argument("--dtype", help="float32, float64, bfloat16 or float16")
-    parser.add_argument("--save-every", type=int, help="updates between checkpoints, besides that of every epoch")
+    parser.add_argument("--save-every", type=int, help="updates between checkpoints, in addition to one every epoch")
     parser.add_argument("--no-compile", dest="compile", action="store_const", const=False, help="run steps dynamically")
     parser.add_argument("--tune", action="store_const", const=30.0, help="choose the kernels of a GPU by timing them")
     parser.add_argument("--ranks", type=int, help="processes that train together, each on its share of every batch")
-    parser.add_argument("--shard", type=int, metavar="STAGE", help="ZeRO: what ranks hold in blocks; 1, 2 or 3")
+    parser.add_argument("--shard", type=int, metavar="STAGE", help="ZeRO stage: 1, 2 or 3")
     parser.add_argument(
-        "--parts", type=int, help="cut batches into so many parts: the same bits on any number of ranks"
+        "--parts", type=int, help="split batches into this many parts: bit-identical results on any number of ranks"
     )
-    parser.add_argument("--out", help="the folder for the results; runs/DATA-MODEL if not given")
-    parser.add_argument("--resume", metavar="PATH", help="go on from a run's folder or a checkpoint")
+    parser.add_argument("--out", help="the folder for the results (default: runs/DATA-MODEL)")
+    parser.add_argument("--resume", metavar="PATH", help="resume from a run's folder or a checkpoint")
     _add_trust(parser)
     _add_places(parser)
 
@@ -404,18 +420,20 @@ def _add_trust(parser: argparse.ArgumentParser) -> None:
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu or cuda")
-    parser.add_argument("--file", help="the text to learn from")
-    parser.add_argument("--data-folder", help="where the data set's files are")
-    parser.add_argument("--workers", type=int, help="processes that prepare batches")
+    parser.add_argument("--file", help="the text file to train on")
+    parser.add_argument("--data-folder", help="the folder with the data set's files")
+    parser.add_argument("--workers", type=int, help="number of processes that prepare batches")
 
 
 def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="a run's folder, or a checkpoint, of a text model")
-    parser.add_argument("--prompt", help="the text to continue; a new line if none is given")
-    parser.add_argument("--tokens", type=int, default=500, help="how many tokens to add")
-    parser.add_argument("--temperature", type=float, default=0.8)
-    parser.add_argument("--top-k", type=int)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--prompt", help="the text to continue (default: a newline)")
+    parser.add_argument("--tokens", type=int, default=500, help="number of tokens to generate")
+    parser.add_argument(
+        "--temperature", type=float, default=0.8, help="below 1 favours likely tokens (default: %(default)s)"
+    )
+    parser.add_argument("--top-k", type=int, help="sample only from the k most likely tokens")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
 
 
 if __name__ == "__main__":

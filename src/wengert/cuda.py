@@ -1,4 +1,4 @@
-"""What is special about GPUs: which there are, what their memory holds, and kernels of your own.
+"""GPU-specific functions: available GPUs, their memory, and your own kernels.
 
 Nothing here is needed to compute on a GPU: `x.to("cuda")`, `model.to("cuda")` and `device="cuda"` are.
 """
@@ -46,7 +46,7 @@ Extent = int | Sequence[int]
 
 
 def device_count() -> int:
-    """How many GPUs there are; 0 where there is none, or no driver, or the CUDA parts are not installed.
+    """The number of GPUs; 0 if there is none, no driver, or the CUDA dependencies are not installed.
 
     >>> import wengert as wg
     >>> wg.cuda.device_count() >= 0
@@ -56,7 +56,7 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Whether there is a GPU to compute on. If not, `wengert info` says why.
+    """Whether there is a GPU to compute on. If there is none, `wengert info` says why.
 
     >>> import wengert as wg
     >>> device = "cuda" if wg.cuda.is_available() else "cpu"
@@ -67,7 +67,7 @@ def is_available() -> bool:
 
 
 def synchronize(device: str = "cuda") -> None:
-    """Wait until a GPU has done all that it was asked to do.
+    """Wait until a GPU has finished all its work.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -80,7 +80,7 @@ def synchronize(device: str = "cuda") -> None:
 
 
 def stream(device: str = "cuda") -> int:
-    """The CUDA stream that everything on a GPU happens in, as an address for other libraries.
+    """The CUDA stream that all work on a GPU runs in, as an address for other libraries.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -99,14 +99,15 @@ def _driver(device: str) -> Driver:
 def _named(device: str) -> str:
     name = devices.named(device, "cuda")
     if is_host(name):
-        raise DeviceError("this is about GPUs: name one, like 'cuda'")
+        raise DeviceError("a GPU is needed here: name one, such as 'cuda'")
     return name
 
 
 class Memory(NamedTuple):
-    """The bytes of a GPU's memory: what tensors hold and held at most, what is kept for them, what programs work in.
+    """Memory in use on a GPU, in bytes: held by tensors now and at the peak, reserved for tensors, and used by
+    programs.
 
-    `reserved` is what was taken for tensors and is given to the next ones; `free` is what nobody has taken.
+    `reserved` was allocated for tensors and is reused for later ones; `free` is not allocated by anyone.
 
     >>> import wengert as wg
     >>> wg.cuda.Memory._fields[:2]
@@ -123,7 +124,8 @@ class Memory(NamedTuple):
 
     @property
     def by_line(self) -> list[tuple[str, int]]:
-        """The lines of the program that made most of what is held now, with the bytes; it takes a moment to look."""
+        """The lines of your program that allocated most of the memory held now, with their bytes. This takes a
+        moment."""
         from wengert.backends.cuda.memory import holders
 
         return holders(self.device)
@@ -135,7 +137,7 @@ class Memory(NamedTuple):
 
 
 def memory(device: str = "cuda") -> Memory:
-    """What a GPU's memory holds now, and which lines of the program made it.
+    """A GPU's memory in use now, and the lines of your program that allocated it.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -151,7 +153,7 @@ def memory(device: str = "cuda") -> Memory:
 
 
 def transfers() -> dict[str, int]:
-    """How many copies there were between host and GPUs so far, and how many bytes they moved.
+    """The number of copies between host and GPUs so far, and the bytes they moved.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -163,7 +165,7 @@ def transfers() -> dict[str, int]:
 
 
 def choices(device: str = "cuda") -> dict[str, str]:
-    """Which kernel or library's algorithm was the fastest where `compile(tune=True)` has timed several, by product.
+    """The kernel or library algorithm that `compile(tune=True)` measured as fastest, for each product.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -175,7 +177,7 @@ def choices(device: str = "cuda") -> dict[str, str]:
 
 
 def set_choices(choices: Mapping[str, str], device: str = "cuda") -> None:
-    """Take these, as `choices` gave them, for the programs built from now on in this process, and no others.
+    """Use these choices, as returned by `choices`, for all programs built from now on in this process.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -190,9 +192,9 @@ def set_choices(choices: Mapping[str, str], device: str = "cuda") -> None:
 
 
 def pinned(shape: Shape, dtype: Any = np.float32, device: str = "cuda") -> np.ndarray[Any, Any]:
-    """A NumPy array in pinned memory, which a GPU reads by itself; with anything in it.
+    """An uninitialised NumPy array in pinned memory, which a GPU can read directly.
 
-    There is less of such memory than of any other: use it again and again, filled anew.
+    Pinned memory is scarce: reuse such an array instead of making new ones.
 
     >>> import wengert as wg
     >>> if wg.cuda.is_available():
@@ -207,9 +209,9 @@ def pinned(shape: Shape, dtype: Any = np.float32, device: str = "cuda") -> np.nd
 def upload(array: Any, device: str = "cuda") -> Tensor:
     """A Tensor on a GPU with the elements of a NumPy array, copied while the host and the GPU go on with their work.
 
-    What reads the Tensor waits for the copy. An array from `pinned` is read where it lies: change it only after
-    something that was computed from the Tensor has been looked at. Any other is put into pinned memory first, and may
-    be changed at once. `wg.data.DataLoader(..., device="cuda")` uploads the next batch like this during a step.
+    Work that reads the Tensor waits for the copy. An array from `pinned` is read in place: change it only after reading
+    a value computed from the Tensor. Any other array is first copied to pinned memory, and may be changed at once.
+    `wg.data.DataLoader(..., device="cuda")` uploads the next batch like this during a step.
 
         x = wg.cuda.upload(images)
 
@@ -228,10 +230,10 @@ def upload(array: Any, device: str = "cuda") -> Tensor:
 
 
 def download(tensor: Tensor) -> Download:
-    """The elements of a Tensor on a GPU, on their way to the host: `numpy()`, `item()` and `float()` wait for them.
+    """Start copying a Tensor from a GPU to the host: `numpy()`, `item()` and `float()` of the result wait for the copy.
 
-    They wait for what the GPU was given before, and not for what it was given since, as looking at the Tensor would: a
-    loop that looks at the loss of some steps ago keeps the GPU busy.
+    They wait only for work submitted before the copy, not for later work, as reading the Tensor itself would. So a loop
+    that reads the loss of some steps ago keeps the GPU busy.
 
         losses.append(wg.cuda.download(step(x, y)))
         print(losses[-10].item())
@@ -276,11 +278,11 @@ register(CUDA_KERNEL, cuda=simple(_launched))
 
 
 def _refuse(entry: str) -> Any:
-    raise DeviceError(f"{entry} is a CUDA kernel: its tensors must be on a GPU, move them with .to('cuda')")
+    raise DeviceError(f"{entry} is a CUDA kernel: its tensors must be on a GPU; move them with .to('cuda')")
 
 
 class Kernel:
-    """A CUDA kernel as a function of Tensors; `wg.cuda.kernel` makes one."""
+    """A CUDA kernel as a function of Tensors, made by `wg.cuda.kernel`."""
 
     def __init__(self, source: str, name: str, result: Any, grid: Any, block: Any, shared: int) -> None:
         self.source, self.name = source, name
@@ -313,7 +315,7 @@ def _extent(extent: Any, args: Sequence[Any], name: str) -> tuple[int, int, int]
     found = extent(*args) if callable(extent) else extent
     sizes = (found,) if isinstance(found, int) else tuple(found)
     if not 1 <= len(sizes) <= 3 or any(not isinstance(n, int) or n < 1 for n in sizes):
-        raise ArgumentError(f"{name}: a grid or block is one to three positive sizes, not {found!r}")
+        raise ArgumentError(f"{name}: a grid or block must be one to three positive sizes, not {found!r}")
     return (*sizes, 1, 1)[:3]
 
 
@@ -321,11 +323,13 @@ def _scalar(value: Any, name: str) -> tuple[str, bytes]:
     """A number as its dtype and its bytes: 0.0 and -0.0 are two arguments."""
     if not isinstance(value, np.generic):
         if type(value) not in _SCALARS:
-            raise ArgumentError(f"{name}: arguments are Tensors and numbers, not {type(value).__name__}")
+            raise ArgumentError(f"{name}: arguments must be Tensors or numbers, not {type(value).__name__}")
         try:
             value = _SCALARS[type(value)](value)
         except OverflowError:
-            raise ArgumentError(f"{name}: {value} is no 32-bit number; pass np.int64({value}) to a long long") from None
+            raise ArgumentError(
+                f"{name}: {value} does not fit into 32 bits; pass np.int64({value}) for a long long parameter"
+            ) from None
     return value.dtype.name, value.tobytes()
 
 
@@ -338,13 +342,13 @@ def kernel(
     result: Callable[..., tuple[Shape, Any]] | None = None,
     shared: int = 0,
 ) -> Kernel:
-    """A CUDA kernel of your own as a function of Tensors on a GPU, compiled by NVRTC when it is first called.
+    """A CUDA kernel of your own as a function of Tensors on a GPU, compiled by NVRTC on its first call.
 
     `source` is CUDA C++ with an `extern "C" __global__` function called `name`. Its parameters are the arguments in
     order (a pointer for each Tensor, an int or a float for each number; NumPy scalars keep their type) and then a
-    pointer to the result, whose shape and dtype `result` gives from the arguments; without it they are those of the
-    first Tensor. `grid` and `block` are sizes, or functions of the arguments. Calls are recorded, compiled and replayed
-    like any op's. For a derivative wrap it in `wg.custom_vjp`.
+    pointer to the result. `result` computes the result's shape and dtype from the arguments; by default they are those
+    of the first Tensor. `grid` and `block` are sizes, or functions of the arguments. Calls are recorded, compiled and
+    replayed like those of any op. To give it a derivative, wrap it in `wg.custom_vjp`.
 
         triple = wg.cuda.kernel(
             '''

@@ -27,7 +27,7 @@ from wengert.ops.movement import matrix_transpose, permute_dims, reshape
 
 
 class Engine:
-    """What later rooms do for a Tensor; `wengert.runtime` and `wengert.autodiff` fill it in."""
+    """What later packages do for a Tensor; `wengert.runtime` and `wengert.autodiff` fill it in."""
 
     value: Callable[[Node], np.ndarray[Any, Any]]  # the array of a node, computing all that is pending
     array: Callable[[Node], Any]  # the same where it is, on its device
@@ -41,7 +41,7 @@ engine = Engine()
 
 
 class Removal:
-    """What registering a hook on a Tensor gives: calling it, or its `remove()`, takes the hook away."""
+    """The handle returned by registering a hook: calling it, or its `remove()`, removes the hook."""
 
     __slots__ = ("remove",)
 
@@ -92,7 +92,7 @@ def _arithmetic(symbol: str, record: Callable[[Any, Any], Node]) -> tuple[Callab
         if result is NotImplemented or self._taken_from is INDEXED:
             return result
         if result.dtype.kind not in _KINDS_INTO[self.dtype.kind]:
-            raise DTypeError(f"x {symbol}= y: a {result.dtype} result cannot go into a {self.dtype} tensor")
+            raise DTypeError(f"x {symbol}= y: a {result.dtype} result cannot be stored in a {self.dtype} tensor")
         node = result.node
         del result  # so that the slot can have its node as it is
         return self.assign(node)
@@ -108,7 +108,8 @@ _KINDS_INTO = {"b": "b", "i": "biu", "u": "biu", "f": "biufV", "V": "biufV", "c"
 
 
 def beside(other: Any) -> Any:
-    """What stands beside a Tensor in an expression. A float is an argument of the program, other numbers part of it."""
+    """The other operand of a Tensor in an expression. A float is an argument of the program; other numbers are part of
+    it."""
     if type(other) is float:
         return Argument(other)
     if isinstance(other, (int, float, complex, np.ndarray, np.generic)):
@@ -116,7 +117,7 @@ def beside(other: Any) -> Any:
     if isinstance(other, Tensor):
         return other.node if other.weak is None else other.weak
     if isinstance(other, (list, tuple)):
-        raise DTypeError(f"an operand is a {type(other).__name__}; make it a tensor with wg.tensor(...)")
+        raise DTypeError(f"an operand is a {type(other).__name__}; convert it with wg.tensor(...)")
     return NotImplemented
 
 
@@ -142,7 +143,7 @@ class Tensor:
 
     def __init__(self, node: Node) -> None:
         if type(node) is not Node:
-            raise DTypeError(f"a Tensor is made with wg.tensor({node!r}), not with Tensor(...)")
+            raise DTypeError(f"make a Tensor with wg.tensor({node!r}), not with Tensor(...)")
         if node.owner is not None and node.owner() is not None:
             node = alias(node)  # so that a node tells whose value it is
         self.node = node
@@ -169,7 +170,7 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """Where the value is."""
+        """The device that holds the value."""
         return self.node.device
 
     @property
@@ -184,7 +185,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes the elements take."""
+        """The size of the elements in bytes."""
         return self.node.size * self.node.dtype.itemsize
 
     @property
@@ -194,7 +195,7 @@ class Tensor:
 
     @property
     def mT(self) -> Tensor:
-        """The last two axes exchanged."""
+        """The transpose: the last two axes swapped."""
         return self.family(matrix_transpose(self.node))
 
     def __len__(self) -> int:
@@ -204,7 +205,7 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.node.shape:
-            raise DTypeError("a 0-d tensor cannot be iterated over: it is one number, item() gives it")
+            raise DTypeError("a 0-d tensor cannot be iterated over: it is one number; item() returns it")
         return (self[i] for i in range(len(self)))
 
     __hash__ = object.__hash__
@@ -212,7 +213,7 @@ class Tensor:
     # --- looking at the value -----------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The value as a read-only NumPy array; computes it, and all else that is pending."""
+        """The value as a read-only NumPy array; computes it, and everything else that is pending."""
         require_array(self.node, "numpy()")
         now()
         array = engine.value(self.node).view()
@@ -222,7 +223,9 @@ class Tensor:
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
         if self.node.size != 1:
-            raise ShapeError(f"item() takes one element; shape {self.shape} has {self.size}. tolist() gives all")
+            raise ShapeError(
+                f"item() needs a tensor of one element; shape {self.shape} has {self.size}. tolist() returns them all"
+            )
         require_number(self.node, "item()")
         return engine.value(self.node).item()
 
@@ -233,7 +236,9 @@ class Tensor:
 
     def __bool__(self) -> bool:
         if self.node.size != 1:
-            raise ShapeError(f"the truth of {self.size} elements of shape {self.shape}: use any() or all()")
+            raise ShapeError(
+                f"the truth value of {self.size} elements (shape {self.shape}) is ambiguous: use any() or all()"
+            )
         return bool(engine.value(self.node))
 
     def __float__(self) -> float:
@@ -258,7 +263,8 @@ class Tensor:
             return str(self)
         if self.node.size != 1:
             raise ShapeError(
-                f"{spec!r} formats one number; shape {self.shape} has {self.size}. Without it all are shown"
+                f"{spec!r} formats one number, but shape {self.shape} has {self.size} elements. Leave the format out "
+                "to show them all"
             )
         return format(engine.value(self.node).item(), spec)
 
@@ -275,7 +281,7 @@ class Tensor:
     # --- the slot -----------------------------------------------------------------------------------------------
 
     def assign(self, value: Any) -> Tensor:
-        """Give this slot another value of the same shape; nothing is computed yet.
+        """Replace the slot's value by another of the same shape; nothing is computed yet.
 
         >>> import wengert as wg
         >>> x = wg.tensor([1.0, 2.0])
@@ -287,13 +293,14 @@ class Tensor:
         value = unwrap(value) if isinstance(value, Tensor) else value
         node = value if type(value) is Node else operand(value, self.node.dtype, self.device)
         if node.shape != self.node.shape:
-            raise ShapeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
+            raise ShapeError(f"assign: a tensor of shape {self.shape} cannot be assigned a value of shape {node.shape}")
         node = to_device(cast(node, self.node.dtype), self.device)
         if self._is_variable():
             if node.tracked and mode().grad:
                 raise AssignmentError(
-                    "this tensor requires grad, and the new value was computed from tracked ones: which of the two "
-                    "would the gradient be of? Update it inside `with wg.no_grad():`, or assign value.detach()"
+                    "this tensor requires grad, and the new value was computed from tracked ones, so it is unclear "
+                    "which of the two the gradient should belong to. Update it inside `with wg.no_grad():`, or "
+                    "assign value.detach()"
                 )
             node = variable(stop_gradient(node) if node.tracked else node, ref(self))
         elif node.tracked and not mode().grad:
@@ -302,18 +309,19 @@ class Tensor:
         return self
 
     def _require_own(self) -> None:
-        """Raise if a write was meant for what this tensor was taken from. There are no views: it would be lost."""
+        """Raise an error if a write was meant for what this tensor was taken from. There are no views: it would be
+        lost."""
         if self._taken_from is INDEXED:
             raise AssignmentError(
-                "this tensor is the result of an indexing: a value of its own, not a view. To change part of x write "
-                "x[0, 1] = 5 instead of x[0][1] = 5; to work on the part alone take x[0].copy()"
+                "this tensor is the result of indexing: a value of its own, not a view. To change part of x write "
+                "x[0, 1] = 5 instead of x[0][1] = 5; to modify the part alone use x[0].copy()"
             )
         if self._taken_from() is not None:
             raise AssignmentError(
-                "this tensor is what x.detach(), or state_dict(), gave of an x that is still there: its value, not a "
-                "view of it, so that a write would not reach x. To change x write x.assign(value) inside "
-                "`with wg.no_grad():`, or model.load_state_dict(state) with the new values; to have a tensor to work "
-                "on take x.detach().clone()"
+                "this tensor came from x.detach() or state_dict() and x still exists: it holds the value of x, but "
+                "is not a view, so a write would not reach x. To change x write x.assign(value) inside "
+                "`with wg.no_grad():`, or model.load_state_dict(state) with the new values; for a tensor of its own "
+                "use x.detach().clone()"
             )
 
     def _put(self, node: Node) -> None:
@@ -358,8 +366,8 @@ class Tensor:
         return _unpickled, (np.array(engine.value(self.node)), self._is_variable())
 
     def detach(self) -> Tensor:
-        """The same value, through which no derivative passes. It is no view: while this tensor is there, writing to
-        the result raises; `x.detach().clone()` is one to write to.
+        """The same value, cut off from gradients. It is not a view: while this tensor exists, writing to the result
+        raises an error; write to `x.detach().clone()` instead.
         """
         detached = self.family(stop_gradient(self.node))
         detached._taken_from = ref(self)
@@ -368,7 +376,7 @@ class Tensor:
     def to(self, *targets: Any) -> Tensor:
         """The value in another dtype or on another device: `x.to(wg.float64)`, `x.to("cpu")`.
 
-        A tensor that requires grad moves as the leaf it is: the gradient goes to the result.
+        A leaf that requires grad stays a leaf: the result is a new leaf, which gets the gradient.
         """
         node = self.node
         for target in targets:
@@ -378,7 +386,7 @@ class Tensor:
     def to_(self, *targets: Any) -> Tensor:
         """Move the slot itself to another dtype or device. A leaf stays one, and its gradient moves along."""
         if self.node.tracked and not self._is_variable():
-            raise AssignmentError("to_: this tensor was computed from tracked ones; x.to(...) gives a moved value")
+            raise AssignmentError("to_: this tensor was computed from tracked ones; x.to(...) returns the value moved")
         if self.grad is not None:
             self.grad.to_(*targets)
         return self._become(Tensor(stop_gradient(self.node) if self._is_variable() else self.node).to(*targets))
@@ -394,7 +402,7 @@ class Tensor:
         return self.family(reshape(self.node, shape[0] if len(shape) == 1 else shape or options["shape"]))
 
     def permute_dims(self, *axes: Any) -> Tensor:
-        """The axes in another order, given as one tuple or one by one."""
+        """The axes in another order, given as one tuple or as separate arguments."""
         return self.family(
             permute_dims(self.node, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
         )
@@ -411,7 +419,7 @@ class Tensor:
 
     @property
     def grad(self) -> Tensor | None:
-        """What backward passes have added up here, or None."""
+        """The gradient accumulated by backward passes, or None."""
         if recording.trace is not None:
             recording.trace.note_grad(self, reads=True)
         now()
@@ -428,7 +436,8 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the value is tracked for gradients. Settable on a tensor that was not computed from tracked ones."""
+        """Whether the value is tracked for gradients. It can be set on a tensor that was not computed from tracked
+        ones."""
         return self.node.tracked
 
     @requires_grad.setter
@@ -441,7 +450,7 @@ class Tensor:
             self._name(variable(self.node, ref(self)))
             self._taken_from = None  # a leaf is a slot of its own
         elif not self._is_variable():
-            raise GradientError("this tensor was computed from tracked ones; detach() gives its value untracked")
+            raise GradientError("this tensor was computed from tracked ones; detach() returns its value untracked")
         else:
             self._name(stop_gradient(self.node))
 
@@ -461,13 +470,13 @@ class Tensor:
     def backward(self, gradient: Any = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
         """Add the gradient of this value to `grad` of every leaf it was computed from, and compute all of them.
 
-        `gradient` is the cotangent to start from, needed unless the value is a single number. The graph is let go
-        afterwards unless `retain_graph`; with `create_graph` the gradients can be differentiated again.
+        `gradient` is the cotangent to start from, needed unless the value is a single number. The graph is freed
+        afterwards unless `retain_graph` is set; with `create_graph` the gradients can be differentiated again.
         """
         engine.backward(self, gradient, retain_graph=retain_graph or create_graph, create_graph=create_graph)
 
     def retain_grad(self) -> None:
-        """Have a backward pass fill in `grad` of this tensor though it is no leaf."""
+        """Have backward passes fill in `grad` of this tensor although it is not a leaf."""
         if not self.node.tracked:
             raise GradientError("retain_grad: this tensor is not tracked for gradients")
         if self._is_variable():
@@ -485,7 +494,7 @@ class Tensor:
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Removal:
         """Call `hook(gradient)` in every backward pass; a tensor it returns replaces the gradient.
 
-        The answer removes the hook, when it is called or by its `remove()`.
+        Calling the result, or its `remove()`, removes the hook.
         """
         if not self.node.tracked:
             raise GradientError("register_hook: this tensor is not tracked for gradients")
@@ -500,7 +509,8 @@ class Tensor:
         return Removal(watch(self.node, call))
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> Removal:
-        """Call `hook(x)` whenever a backward pass has added to `x.grad`, of a leaf: to step, and let the gradient go.
+        """Call `hook(x)` whenever a backward pass has added to `x.grad` of this leaf, e.g. to take an optimizer step at
+        once.
 
         >>> import wengert as wg
         >>> x = wg.tensor([1.0, 2.0], requires_grad=True)
@@ -509,7 +519,9 @@ class Tensor:
         [2.0, 4.0]
         """
         if not self.is_leaf:
-            raise GradientError("register_post_accumulate_grad_hook: this tensor is no leaf, and keeps no gradient")
+            raise GradientError(
+                "register_post_accumulate_grad_hook: this tensor is not a leaf, so it accumulates no gradient"
+            )
         return Removal(engine.on_accumulated(self, hook))
 
     # --- indexing -----------------------------------------------------------------------------------------------
@@ -571,9 +583,9 @@ other_families: list[type[Tensor]] = []  # beside Tensor's own; `wengert.torch` 
 
 
 def family_of(values: Iterable[Any]) -> type[Tensor]:
-    """The class of what is computed from these values, of which some may be Tensors, also within lists and tuples.
+    """The class of results computed from these values, some of which may be Tensors, also within lists and tuples.
 
-    A subclass that is its own `family` is that of every result that such a tensor has a part in.
+    If a subclass is its own `family`, every result computed from such a tensor belongs to it.
     """
     if other_families:
         for value in values:
@@ -593,7 +605,8 @@ def _unpickled(array: np.ndarray[Any, Any], requires_grad: bool) -> Tensor:
 
 
 def tensors_like(example: Node, family: type[Tensor] = Tensor) -> Callable[[Any], Tensor]:
-    """What makes Tensors of arrays, with nodes like an example: `Tensor(Node(...))` in a third of the time."""
+    """A function that makes Tensors from arrays, with nodes like an example: a third of the time of
+    `Tensor(Node(...))`."""
     new, op, sources, attrs, location = object.__new__, example.op, example.sources, example.attrs, example.location
     shape, dtype, device, tracked = example.shape, example.dtype, example.device, example.tracked
 
@@ -611,9 +624,9 @@ def tensors_like(example: Node, family: type[Tensor] = Tensor) -> Callable[[Any]
 
 def _check_gradient(gradient: Any, of: Node, asker: str) -> None:
     if not isinstance(gradient, Tensor):
-        raise DTypeError(f"{asker}: a gradient is a tensor, or None, not a {type(gradient).__name__}")
+        raise DTypeError(f"{asker}: a gradient must be a tensor or None, not a {type(gradient).__name__}")
     if gradient.node.shape != of.shape:
-        raise ShapeError(f"{asker}: a gradient of shape {gradient.shape} for a value of shape {of.shape}")
+        raise ShapeError(f"{asker}: the gradient has shape {gradient.shape}, but the value has shape {of.shape}")
 
 
 def _await(tensor: Tensor) -> None:

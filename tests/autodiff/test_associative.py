@@ -87,7 +87,7 @@ def test_no_elements_and_integers() -> None:
         (
             lambda: wg.associative_scan(lambda a, b: (a + b).sum(), wg.ones(3)),
             wg.errors.ShapeError,
-            r"float32\[1\] twice and gives float32\[\]",
+            r"float32\[1\] twice but returns float32\[\]",
         ),
         (lambda: wg.associative_scan(lambda a, b: a, ()), wg.errors.ArgumentError, "no values"),
     ],

@@ -102,7 +102,7 @@ def test_containers_and_bad_series() -> None:
     np.testing.assert_allclose(value["y"].numpy(), X * X)
     np.testing.assert_allclose(first["y"].numpy(), 3 * X * X)
     np.testing.assert_allclose(second["y"].numpy(), 4 * X * X)
-    with pytest.raises(ArgumentError, match="series is a list"):
+    with pytest.raises(ArgumentError, match="series must be a list"):
         wg.jet(wg.sin, X, X)
     with pytest.raises(ShapeError, match="entry 1 of series"):
         wg.jet(wg.sin, X, [X, X[:2]])

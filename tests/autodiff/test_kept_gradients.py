@@ -52,7 +52,7 @@ def test_a_hook_on_a_leaf_comes_when_its_gradient_is_there() -> None:
     handle()
     (x * y).sum().backward()
     assert len(seen) == 2
-    with pytest.raises(wg.errors.GradientError, match="no leaf"):
+    with pytest.raises(wg.errors.GradientError, match="not a leaf"):
         (x * 2).register_post_accumulate_grad_hook(lambda p: None)
 
 

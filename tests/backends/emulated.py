@@ -61,7 +61,7 @@ class EmulatedDriver:
     def allocate(self, size: int) -> int:
         """New memory, aligned as a device's is, full of NaN."""
         if size + self.reserved() > self.memory:
-            raise OutOfMemoryError("the GPU has no memory left")
+            raise OutOfMemoryError("the GPU is out of memory")
         raw = np.full(size + 512, 0xFF, np.uint8)
         pointer = -(-raw.ctypes.data // 256) * 256
         self.blocks[pointer] = raw

@@ -341,7 +341,7 @@ def test_a_cache_that_can_only_be_read_is_read(base: Path, monkeypatch: pytest.M
 def test_without_any_folder_what_can_do_without_goes_on(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base.write_text("a file")
     monkeypatch.setattr(cache, "_temporary_folder", lambda: (_ for _ in ()).throw(OSError(28, "No space left")))
-    with pytest.warns(RuntimeWarning, match="cannot be kept anywhere") as caught:
+    with pytest.warns(RuntimeWarning, match="cannot be stored anywhere") as caught:
         assert cache.keep("a.cubin", b"code") == cache.keep("b.cubin", b"code") == b"code"
     assert len(caught) == 1 and cache.read("a.cubin") is None
     with pytest.raises(CacheError, match="Set WENGERT_CACHE"):

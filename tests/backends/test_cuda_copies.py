@@ -166,7 +166,7 @@ def test_the_op_that_makes_the_first_nan_is_named(compiled: bool) -> None:
     function = wg.compile(root) if compiled else root
     with wg.debug_nans():
         assert function(wg.tensor([4.0, 9.0], wg.float64, device="cuda")).item() == 10
-        with pytest.raises(wg.errors.NaNError, match=r"sqrt made 1 NaN of 2 elements from inputs in \[-4, 9\]"):
+        with pytest.raises(wg.errors.NaNError, match=r"sqrt produced 1 NaN of 2 elements from inputs in \[-4, 9\]"):
             function(wg.tensor([-4.0, 9.0], wg.float64, device="cuda")).item()
 
 

@@ -69,13 +69,13 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError(NO_DRIVER)
 
     install(monkeypatch, driver=fake_driver(init=init))
-    assert f"there is no NVIDIA driver here ({NO_DRIVER}); device='cpu' works" in refusal()
+    assert f"no NVIDIA driver was found ({NO_DRIVER}); device='cpu' works" in refusal()
     assert not wg.cuda.is_available()
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, driver=fake_driver(NO_DEVICE))
-    assert "sees no GPU" in refusal() and not wg.cuda.is_available()
+    assert "found no GPU" in refusal() and not wg.cuda.is_available()
 
 
 def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, driver=fake_driver(count=2))
-    assert "there is no device 'cuda:7' here; there are 2 GPUs, from 'cuda:0'" in refusal("cuda:7")
+    assert "there is no device 'cuda:7': this machine has 2 GPUs, starting at 'cuda:0'" in refusal("cuda:7")
 
 
 @pytest.mark.parametrize("missing", ["the bindings", "the library"])
@@ -102,7 +102,7 @@ def test_no_nvrtc(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
 
 
 def test_a_name_that_is_no_device() -> None:
-    with pytest.raises(DeviceError, match="'gpu' is no device; there is 'cpu', and 'cuda'"):
+    with pytest.raises(DeviceError, match="'gpu' is not a device; choose 'cpu', or 'cuda'"):
         wg.ones(3, device="gpu")
 
 

@@ -82,10 +82,10 @@ def test_a_linkers_error_is_told_in_its_words() -> None:
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ("exit 0", "it ended without an error, but wrote no unit0.o"),
+        ("exit 0", "it exited without an error, but did not write unit0.o"),
         ("echo no licence >&2; exit 3", r"exit status 3\nno licence\n"),
         ('case $* in *-shared*) echo bad linker; exit 4;; *) exec REAL "$@";; esac', r"exit status 4\nbad linker\n"),
-        ('case $* in *-shared*) exit 0;; *) exec REAL "$@";; esac', "wrote no program.so"),
+        ('case $* in *-shared*) exit 0;; *) exec REAL "$@";; esac', "did not write program.so"),
         ("kill -9 $$", "it was ended by signal 9"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_compiler_that_misbehaves_is_an_error(script: str, told: str, choose: 
 
 def test_what_is_no_library_is_an_error_and_is_not_kept(choose: Callable[[str], Path]) -> None:
     choose('case $* in *-shared*) echo trash > "$TMPDIR/program.so";; *) exec REAL "$@";; esac')
-    with pytest.raises(CompilerError, match="not a library that can be loaded"):
+    with pytest.raises(CompilerError, match="built a library that cannot be loaded"):
         toolchain.load([TEXT % 6])
     assert not list(cache.folder().iterdir())
 
@@ -107,7 +107,7 @@ def test_true_is_no_compiler(monkeypatch: pytest.MonkeyPatch, choose: Callable[[
     choose("")
     monkeypatch.setenv("WENGERT_CC", "/bin/true")
     monkeypatch.setattr(wg.config, "tier", "compile")
-    with pytest.raises(CompilerError, match=r"/bin/true could not build a kernel: .* wrote no unit0.o"):
+    with pytest.raises(CompilerError, match=r"/bin/true could not build a kernel: .* did not write unit0.o"):
         wg.compile(lambda x: wg.exp(x) * 7)(wg.ones(3)).numpy()
 
 
@@ -124,7 +124,7 @@ def test_a_compiler_that_hangs_is_ended_with_what_it_started(
     monkeypatch.setenv("WENGERT_CC_TIMEOUT", "1")
     choose(f'case $* in {when}) echo thinking; sleep 61 & echo $! > {tmp_path}/pid; wait;; *) exec REAL "$@";; esac')
     start = time.monotonic()
-    with pytest.raises(CompilerError, match=r"did not end within 1 seconds \(WENGERT_CC_TIMEOUT\).*\nthinking\n"):
+    with pytest.raises(CompilerError, match=r"did not finish within 1 seconds \(WENGERT_CC_TIMEOUT\).*\nthinking\n"):
         toolchain.load([TEXT % 8])
     assert time.monotonic() - start < 10
     until = time.monotonic() + 5
@@ -173,5 +173,5 @@ def test_a_disk_that_no_library_is_loaded_from_is_no_cache(monkeypatch: pytest.M
             self.f_flag = os.ST_NOEXEC if Path(path).is_relative_to(tmp_path) else real(path).f_flag
 
     monkeypatch.setattr(os, "statvfs", Mounted)
-    with pytest.warns(RuntimeWarning, match="mounted noexec.*Built programs are kept in"):
+    with pytest.warns(RuntimeWarning, match="mounted noexec.*Compiled programs are stored in"):
         assert toolchain.load([TEXT % 10]).answer() == 10

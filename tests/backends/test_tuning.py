@@ -171,7 +171,7 @@ def test_a_damaged_file_is_ignored_with_a_warning(clock: dict[str, float]) -> No
     file.write_bytes(file.read_bytes().replace(b"lib #2", b"lib #1"))
     libraries._loaded.clear()
     plain = wg.compile(lambda x, y: x @ y)
-    with pytest.warns(UserWarning, match="damaged, and is ignored: tune again"):
+    with pytest.warns(UserWarning, match="corrupt and is ignored: tune again"):
         plain(*operands())
     assert "matmul: lib #0" in explained(plain)
 
@@ -194,7 +194,7 @@ def test_a_winner_that_is_gone_gives_way_to_the_first(clock: dict[str, float]) -
     found = libraries.choices_of(EMULATED)
     found.replace(dict.fromkeys(found.found, "lib #9"))
     plain = wg.compile(lambda x, y: x @ y)
-    with pytest.warns(UserWarning, match="lib #9 is no candidate"):
+    with pytest.warns(UserWarning, match="lib #9 is no longer a candidate"):
         plain(*operands())
     assert "matmul: lib #0" in explained(plain)
 
@@ -253,12 +253,12 @@ def test_the_command_tunes_a_function_of_a_script(
     assert main(["tune", f"{script}:square", "wg.ones((2, 2))"]) == 1
     assert "square ran on the CPU" in capsys.readouterr().err
     assert main(["tune", "digits", "--model", "mlp"]) == 1
-    assert "--device cuda takes a GPU" in capsys.readouterr().err
+    assert "use --device cuda for a GPU" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tune", [-1, "yes", None])
 def test_tune_is_true_or_seconds(tune: object) -> None:
-    with pytest.raises(wg.errors.ArgumentError, match="tune is True, or a number of seconds"):
+    with pytest.raises(wg.errors.ArgumentError, match="tune must be True or a number of seconds"):
         wg.compile(lambda x: x, tune=tune)  # type: ignore[arg-type]
 
 

@@ -157,7 +157,7 @@ def test_a_report_can_be_completed(
     with monkeypatch.context() as hurried:  # half of the sizes have been measured
         hurried.setattr(run, "OPS", [op._replace(sizes=op.sizes[::2]) for op in run.OPS])
         commands.bench(out, 600.0, ["reduce"], more=True)
-    assert measured and "--more goes on with them" in capsys.readouterr().out
+    assert measured and "continue with --more" in capsys.readouterr().out
     commands.bench(out, 600.0, ["reduce"], more=True)
     stored = json.loads(path.with_suffix(".json").read_text())
     assert not stored["left out"] and len(set(measured)) == len(measured) == len(stored["points"])
@@ -184,7 +184,7 @@ def test_without_a_gpu_the_cpu_is_reported_and_that_is_said(
     said = capsys.readouterr().out
     stored = json.loads(path.with_suffix(".json").read_text())
     assert {p["device"] for p in stored["points"]} == {"cpu"} and stored["machine"]["gpu"] is None
-    assert "there is no GPU here" in said and "no GPU here" in path.read_text()
+    assert "no GPU found" in said and "no GPU was found" in path.read_text()
     assert "At what size a GPU becomes worth it" not in path.read_text()
 
 
@@ -205,9 +205,9 @@ def test_what_is_known_is_written_as_it_comes(quick: None, tmp_path: Path, monke
 
 
 def test_bad_options_are_told() -> None:
-    with pytest.raises(ArgumentError, match="no family 'nothing'; there are models, elementwise"):
+    with pytest.raises(ArgumentError, match="no family 'nothing'; the families are models, elementwise"):
         commands.bench("x.html", 5.0, ["nothing"])
-    with pytest.raises(ArgumentError, match="some seconds, not 0"):
+    with pytest.raises(ArgumentError, match="--seconds must be positive, not 0"):
         commands.bench("x.html", 0.0, [])
 
 

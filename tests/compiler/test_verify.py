@@ -135,7 +135,7 @@ FAULTS: dict[Callable[[Node], Graph], str] = {
     twice: "twice",
     output: "never computed",
     device: "on cpu reads",
-    released: "let go",
+    released: "freed",
     attribute: "no plain value",
     missing_attribute: "does not fit its sources",
     axes: "has axes",

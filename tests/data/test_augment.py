@@ -57,5 +57,5 @@ def test_mixup_mixes_images_and_labels_alike():
 
 @pytest.mark.parametrize("transform", [Crop(1), Flip(), Cutout(2), Normalize([0.0], [1.0])])
 def test_rows_of_pixels_are_refused(transform):
-    with pytest.raises(ShapeError, match=r"images are \(N, channels, height, width\); these are \(5, 64\)"):
+    with pytest.raises(ShapeError, match=r"images must be \(N, channels, height, width\); these are \(5, 64\)"):
         transform((np.zeros((5, 64)),), RNG)

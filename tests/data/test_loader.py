@@ -126,7 +126,7 @@ def test_groups_do_not_share_batches():
         (
             lambda: DataLoader(ArrayDataset(np.eye(2)), 3, drop_last=True),
             ArgumentError,
-            "2 examples give no full",
+            "2 examples do not fill",
         ),
         (lambda: ArrayDataset(np.eye(2), np.arange(3)), ShapeError, r"not \(2, 2\), \(3,\)"),
         (lambda: DataLoader(ArrayDataset(np.eye(2)), 1, drop_last=True, pad_last=True), ArgumentError, "not both"),
@@ -163,5 +163,5 @@ def test_dicts_are_collated(device):
     assert list(first) == ["x", "y", "name"] and first["name"] == ["n0", "n1", "n2"]
     assert first["x"].tolist() == [[0, 0], [1, 1], [2, 2]] and last["y"].tolist() == [3, 4]
     assert isinstance(first["x"], np.ndarray if device is None else wg.Tensor)
-    with pytest.raises(DTypeError, match="pad_last adds an array of weights to a batch that is a tuple"):
+    with pytest.raises(DTypeError, match="pad_last adds an array of weights to a batch, which must be a tuple"):
         list(DataLoader(Named(), 3, pad_last=True))

@@ -112,7 +112,7 @@ def test_files_that_are_not_the_published_ones_are_refused(small, tmp_path, dama
         "no gzip": b"<html>",
     }
     path.write_bytes(damaged[damage])
-    with pytest.raises(FileError, match=r"t10k-images.*(is not the published file|is damaged).*Remove it"):
+    with pytest.raises(FileError, match=r"t10k-images.*(is not the published file|is corrupt).*Remove it"):
         load_mnist(tmp_path)
 
 
@@ -140,7 +140,7 @@ def test_cifar_comes_from_its_files_or_its_archive(small, server, tmp_path, monk
     assert images.shape == (15, 3, 32, 32) and test_images.shape == (3, 3, 32, 32)
     assert labels[:3].tolist() == ROWS["data_batch_1.bin"][:, 0].tolist() and len(test_labels) == 3
     assert len(load_cifar10(tmp_path / "cifar10", batches=2)[0]) == 6
-    with pytest.raises(ArgumentError, match="there are 5 batches to train on, not 6"):
+    with pytest.raises(ArgumentError, match="there are 5 training batches, not 6"):
         load_cifar10(tmp_path, batches=6)
     assert (images[4, 2].reshape(-1) == ROWS["data_batch_2.bin"][1, 2049:]).all()
 
@@ -153,7 +153,7 @@ def test_an_archive_with_something_else_than_files_is_damaged(small, server, tmp
             entry.type = tarfile.DIRTYPE
             archive.addfile(entry)
     monkeypatch.setattr(cifar, "URL", f"{address}cifar-10-binary.tar.gz")
-    with pytest.raises(FileError, match=r"is damaged: data_batch_1\.bin is not a file in it"):
+    with pytest.raises(FileError, match=r"is corrupt: data_batch_1\.bin is not a file in it"):
         load_cifar10(tmp_path / "cifar10")
 
 
@@ -162,7 +162,7 @@ def test_an_archive_with_something_else_than_files_is_damaged(small, server, tmp
     [
         (b"", "not in the IDX format"),
         (bytes([0, 0, 13, 1]), "starts with 00 00 0d 01"),
-        (bytes([0, 0, 8, 3, 0]), "breaks off in its header"),
+        (bytes([0, 0, 8, 3, 0]), "is truncated in its header"),
         (bytes([0, 0, 8, 1, 0, 0, 0, 9, 1]), r"1 bytes for an array of shape \(9,\)"),
     ],
 )

@@ -152,8 +152,8 @@ def test_a_state_goes_on_in_a_world_of_another_size(monkeypatch, ranks):
         (8, {}, r"the last batch, of 2 examples, does not divide into rows for 4 ranks; drop_last=True drops it"),
         (8, {"drop_last": True, "split": {1: "sequence"}}, "has no axis 'sequence'"),
         (8, {"drop_last": True, "split": {"rows": "data"}}, "split has the axis 'rows'"),
-        (8, {"drop_last": True, "mesh": Mesh(data=3)}, r"Mesh\(data=3\) has 3 ranks, and this world has 4"),
-        (8, {"mesh": None, "split": {1: "sequence"}}, "mesh=... is missing"),
+        (8, {"drop_last": True, "mesh": Mesh(data=3)}, r"Mesh\(data=3\) has 3 ranks, but this world has 4"),
+        (8, {"mesh": None, "split": {1: "sequence"}}, "pass mesh=..."),
     ],
 )
 def test_batches_that_do_not_divide_are_refused(monkeypatch, size, options, message):
@@ -183,7 +183,7 @@ def test_a_promise_that_is_not_kept_is_told(monkeypatch):
     shifted.by_row = True
     as_rank(monkeypatch, Mesh(data=2), 1)
     loader = DataLoader(images(shifted), 8, drop_last=True, mesh=Mesh(data=2), prefetch=0)
-    with pytest.raises(ArgumentError, match=r"by_row set drew random of shape \(3,\) for 4 rows"):
+    with pytest.raises(ArgumentError, match=r"a by_row transform or data set drew random of shape \(3,\) for 4 rows"):
         next(iter(loader))
 
 

@@ -299,7 +299,7 @@ def test_options_that_make_no_sense_are_refused_as_by_pytorch(options, message):
 def test_other_mistakes():
     with pytest.raises(ArgumentError, match="should specify a valid start method in"):
         iter(SampleLoader(range(3), num_workers=1, multiprocessing_context="magic"))
-    with pytest.raises(DTypeError, match="has no examples by number"):
+    with pytest.raises(DTypeError, match="has no __getitem__ to fetch examples by index"):
         SampleLoader(iter([1]))
     with pytest.raises(ValueError, match="batch_size attribute should not be set after SampleLoader is initialized"):
         SampleLoader(range(3)).batch_size = 2

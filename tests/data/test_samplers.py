@@ -43,9 +43,9 @@ def test_weights_are_kept():
     found = list(WeightedRandomSampler([0, 1, 3], 4000, generator=np.random.default_rng(0)))
     assert found.count(0) == 0 and abs(found.count(2) / 4000 - 0.75) < 0.03
     assert sorted(WeightedRandomSampler([1, 2, 3], 3, replacement=False)) == [0, 1, 2]
-    with pytest.raises(ValueError, match="3 of 2 places"):
+    with pytest.raises(ValueError, match="3 of 2 indices"):
         list(WeightedRandomSampler([1, 0, 3], 3, replacement=False))
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="non-negative"):
         list(WeightedRandomSampler([-1, 2], 3))
     with pytest.raises(ValueError, match=r"given weights have shape \(1, 1\)"):
         WeightedRandomSampler([[1]], 3)
@@ -103,7 +103,7 @@ def test_workers_numpy_is_seeded_as_by_pytorch():
             assert found.tolist() == np.random.random(3).tolist()
         finally:
             np.random.set_state(state)
-    with pytest.raises(TypeError, match=r"generator is a wg\.random\.Generator or a NumPy Generator, not int"):
+    with pytest.raises(TypeError, match=r"generator must be a wg\.random\.Generator or a NumPy Generator, not int"):
         Draws().seed(3)
 
 

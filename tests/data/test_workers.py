@@ -135,7 +135,7 @@ def test_a_worker_that_takes_too_long():
     batches = iter(loader)
     assert [int(next(batches)[0]) for _ in range(3)] == [0, 1, 2]
     begun = time.monotonic()
-    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.5 seconds: no batch came from worker 1"):
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.5 seconds: got no batch from worker 1"):
         next(batches)
     assert time.monotonic() - begun < 5
 

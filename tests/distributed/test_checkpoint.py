@@ -139,12 +139,12 @@ def test_a_rank_reads_the_bytes_of_its_block_alone(tmp_path):
 def test_shapes_that_differ_are_told(tmp_path):
     save_by(tmp_path / "c", states(one_axis(2), 2))
     like = {"model": {"rows": placed(np.zeros((4, 5), np.float32), Placement(Mesh(d=2), {"d": 0}), 0)}}
-    with pytest.raises(ShapeError, match=r"'model.rows' has shape \(24, 5\) in the checkpoint, and \(4, 5\) here"):
+    with pytest.raises(ShapeError, match=r"'model.rows' has shape \(24, 5\) in the checkpoint, but \(4, 5\) here"):
         read_checkpoint(tmp_path / "c", like, 0)
 
 
 def test_a_mesh_of_another_size_is_refused():
-    with pytest.raises(ArgumentError, match=r"'x' lies on Mesh\(d=2\) of 2 ranks, and 3 save it"):
+    with pytest.raises(ArgumentError, match=r"'x' is placed on Mesh\(d=2\) of 2 ranks, but 3 ranks save it"):
         shards.snapshot({"x": placed(np.zeros(4), Placement(Mesh(d=2), {"d": 0}), 0)}, 0, 3)
 
 
@@ -203,12 +203,12 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
 def test_an_incomplete_checkpoint_is_told(tmp_path):
     folder = small(tmp_path)
     (folder / manifests.NAME).unlink()
-    with pytest.raises(FileError, match=r"is incomplete: it has files of the ranks 0, 1, 2 and no manifest.json"):
+    with pytest.raises(FileError, match=r"is incomplete: it has files of the ranks 0, 1, 2 but no manifest.json"):
         wg.load(folder)
 
 
 def test_the_file_of_a_rank_alone_is_refused(tmp_path):
-    with pytest.raises(FileError, match="is the part of one rank; load the folder"):
+    with pytest.raises(FileError, match="holds the part of one rank only; load the folder"):
         wg.load(next(small(tmp_path).glob("rank-00001.*")))
 
 
@@ -224,17 +224,17 @@ def test_the_file_of_a_rank_alone_is_refused(tmp_path):
         ),
         (
             lambda m: with_blocks(m, "model.rows", lambda b: [*b[:2], b[2]._replace(start=(17, 0))]),
-            "'model.rows' ends outside of it",
+            "'model.rows' extends beyond it",
         ),
         (lambda m: with_blocks(m, "model.rows", lambda b: []), r"'model.rows' at \[0, 0\] is missing"),
-        (lambda m: with_blocks(m, "model.rows", lambda b: [b[0]._replace(offset=10**6), *b[1:]]), "is not inside of"),
+        (lambda m: with_blocks(m, "model.rows", lambda b: [b[0]._replace(offset=10**6), *b[1:]]), "lies outside"),
         (
             lambda m: with_blocks(m, "model.rows", lambda b: [b[0]._replace(checksums=()), *b[1:]]),
             "too few or too many",
         ),
-        (lambda m: m._replace(files=(m.files[0]._replace(name="../x"), *m.files[1:])), "is no file of rank 0"),
-        (lambda m: m._replace(files=(m.files[1], m.files[0], m.files[2])), "is no file of rank 0"),
-        (lambda m: m._replace(structure={"tensor": "model.nothing"}), "does not fit its tensors"),
+        (lambda m: m._replace(files=(m.files[0]._replace(name="../x"), *m.files[1:])), "is not a file of rank 0"),
+        (lambda m: m._replace(files=(m.files[1], m.files[0], m.files[2])), "is not a file of rank 0"),
+        (lambda m: m._replace(structure={"tensor": "model.nothing"}), "does not match its tensors"),
     ],
 )
 def test_manifests_that_do_not_fit_together_are_refused(tmp_path, change, message):
@@ -291,7 +291,9 @@ def test_a_changed_byte_is_refused_by_the_name_of_its_tensor(tmp_path):
     content = bytearray(path.read_bytes())
     content[block.offset + 3] ^= 1
     path.write_bytes(content)
-    with pytest.raises(FileError, match=r"rank-00001.*was altered: the tensor 'model.rows' is not what was saved"):
+    with pytest.raises(
+        FileError, match=r"rank-00001.*is corrupt: the checksum of the tensor 'model.rows' does not match"
+    ):
         wg.load(folder)
     check_other = read_checkpoint(folder, states(one_axis(3), 3)[0], 0)  # whose blocks are as they were
     assert same(check_other["model"]["rows"].node.buffer.block, WHOLES["rows"][:8])
@@ -397,7 +399,7 @@ def test_a_rank_that_never_writes_is_given_up(tmp_path, monkeypatch):
     shards.prepare(tmp_path / "c")
     saving = background.Saving(order, shards.snapshot({"x": wg.ones(2)}, 0, 2))
     saving.start()
-    assert "has no file of the ranks 1, and nothing more comes" in str(saving.finished())
+    assert "has no files from the ranks 1, and no more are coming" in str(saving.finished())
     assert not (tmp_path / "c" / manifests.NAME).exists()
 
 
@@ -406,7 +408,7 @@ def test_ranks_that_save_other_things_are_named(tmp_path):
         Saver().save(tmp_path / "c", {"x": wg.ones(2 + (group.rank == 2))}, 3, group)
 
     errors = in_threads(4, one)
-    assert all("rank 2 saves other tensors" in str(error) for error in errors)
+    assert all("rank 2 saves different tensors" in str(error) for error in errors)
 
 
 def test_a_rank_that_cannot_begin_is_named_on_all(tmp_path):
@@ -426,9 +428,9 @@ def test_a_folder_below_a_file_is_told_on_all(tmp_path):
 
 def test_a_file_in_the_way_is_told(tmp_path):
     (tmp_path / "c").write_text("")
-    with pytest.raises(FileError, match="is a file; a checkpoint is a folder"):
+    with pytest.raises(FileError, match="is a file, but a checkpoint is a folder"):
         wg.distributed.save_checkpoint(tmp_path / "c", {})
-    with pytest.raises(FileError, match=r"is no folder of a checkpoint; wg\.load reads files"):
+    with pytest.raises(FileError, match=r"is not a checkpoint folder; wg\.load reads files"):
         wg.distributed.load_checkpoint(tmp_path / "c")
 
 

@@ -31,7 +31,7 @@ def test_records_are_in_order_with_bytes_and_lines():
     assert all(record.sent == record.bytes * 2 * 3 // 4 for record in shown)
     assert all("test_collectives_shown.py" in record.line for record in shown)
     assert text(found).startswith("Mesh(data=4): ") and "in which each rank sends 780 B\n" in text(found)
-    assert "nothing that is cut is gathered" in text(found)
+    assert "no split value is gathered" in text(found)
 
 
 def test_what_is_gathered_is_told_with_the_reason_and_the_line():
@@ -80,5 +80,5 @@ def test_functions_without_a_mesh_have_none():
     double = wg.compile(lambda x: x * 2)
     double(wg.tensor([1.0]))
     assert double.collectives() == []
-    with pytest.raises(wg.errors.ArgumentError, match="not spread over ranks"):
+    with pytest.raises(wg.errors.ArgumentError, match="not distributed over ranks"):
         double.explain("collectives")

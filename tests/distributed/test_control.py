@@ -131,7 +131,7 @@ def test_a_killed_rank_is_named_to_all_others(job: Callable[..., Job]) -> None:
     for rank in (0, 1):
         text = ranks.ranks[rank].text()
         assert f"RankLost: rank 2 (host {socket.gethostname()}, pid {lost.pid}) died in step 812, " in text
-        assert "the last it came to was collective 40: all_reduce of 4 B, train.py:30: x" in text
+        assert "the last one it entered was collective 40: all_reduce of 4 B, train.py:30: x" in text
         assert "You were waiting in collective 41: all_reduce of 12.6 MB, train.py:31: loss.backward()" in text
         assert "Last checkpoint: runs/x/checkpoints/step-000800" in text
     assert ranks.server.error().startswith(f"RankLost: rank 2 (host {socket.gethostname()}, pid {lost.pid}) died")
@@ -376,7 +376,7 @@ def test_a_stopped_rank_is_named_at_the_deadline(job: Callable[..., Job]) -> Non
     assert ranks.lost_by(stop, [0, 1], CollectiveTimeout) < 1.0 + QUICK
     text = ranks.ranks[0].text() + ranks.ranks[1].text()
     assert "collective 41 has waited 1 s for rank 2: all_reduce, train.py:31: loss.backward()" in text
-    assert "rank 2: has not come to it: computing for" in text
+    assert "rank 2: has not entered it: computing for" in text
     assert "last in collective 40: all_reduce of 4 B, train.py:30: y" in text
     assert "ranks 0 and 1: in collective 41" in text or "rank 0: in collective 41" in text
     assert ranks.server.error().startswith("CollectiveTimeout: collective 41 has waited")
@@ -410,8 +410,8 @@ def test_a_rank_stopped_while_compiling_is_not_waited_for(job: Callable[..., Job
     ranks.run(1, compiles).says("sleeping")
     ranks.ranks[1].kill(signal.SIGSTOP)
     ranks.lost_by(lambda: ranks.run(0, short), [0], CollectiveTimeout)
-    assert "rank 1: has not come to it: compiling for" in ranks.ranks[0].text()
-    assert "stopped, or cut off" in ranks.ranks[0].text()
+    assert "rank 1: has not entered it: compiling for" in ranks.ranks[0].text()
+    assert "stopped, or disconnected" in ranks.ranks[0].text()
 
 
 def test_a_rank_that_never_joins_is_named(job: Callable[..., Job]) -> None:
@@ -588,10 +588,10 @@ def test_those_of_other_jobs_are_refused(job: Callable[..., Job]) -> None:
     address = ranks.server.address
     ranks.run(0, sleeps).says("sleeping")
     for nonce, rank, size, why in (
-        ("of another job", 1, 2, r"its nonce \(WENGERT_NONCE\) is that of another job"),
-        (NONCE, 1, 4, "it was started as one of 4 ranks, and this job has 2"),
+        ("of another job", 1, 2, r"its nonce \(WENGERT_NONCE\) belongs to another job"),
+        (NONCE, 1, 4, "it was started as one of 4 ranks, but this job has 2"),
         (NONCE, 5, 2, "there is no rank 5 among 2"),
-        (NONCE, 0, 2, f"there is a rank 0 already: host {socket.gethostname()}, pid {ranks.ranks[0].pid}"),
+        (NONCE, 0, 2, f"there is already a rank 0: host {socket.gethostname()}, pid {ranks.ranks[0].pid}"),
     ):
         with pytest.raises(DistributedError, match=why):
             control.connect(address, nonce, rank, size)
@@ -605,23 +605,23 @@ def test_strangers_disturb_nobody(job: Callable[..., Job]) -> None:
         with socket.create_connection(("127.0.0.1", ranks.server.port), timeout=10) as stranger:
             stranger.sendall(noise)
     ranks.run(0, sleeps)  # refused, by a server that still answers
-    assert ranks.ranks[0].wait() == 1 and "there is a rank 0 already" in ranks.ranks[0].text()
+    assert ranks.ranks[0].wait() == 1 and "there is already a rank 0" in ranks.ranks[0].text()
     assert not ranks.server.over.is_set()
 
 
 def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DistributedError, match=rf"port {port} of 127.0.0.1 cannot .* set MASTER_PORT to another"):
+        with pytest.raises(DistributedError, match=rf"port {port} of 127.0.0.1 cannot .* set MASTER_PORT to a free"):
             Server(2, NONCE, port=port)
 
 
 def test_an_address_where_nobody_listens_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg.config, "deadline", 0.2)
     port = free_port()
-    with pytest.raises(DistributedError, match=rf"nobody listens at 127.0.0.1:{port}"):
+    with pytest.raises(DistributedError, match=rf"no server listens at 127.0.0.1:{port}"):
         control.connect(f"127.0.0.1:{port}", NONCE, 0, 2)
-    with pytest.raises(wg.errors.ArgumentError, match="'here' is no address"):
+    with pytest.raises(wg.errors.ArgumentError, match="'here' is not an address"):
         control.connect("here", NONCE, 0, 2)
 
 

@@ -52,7 +52,7 @@ def test_a_killed_rank(name: str, tmp_path: Path) -> None:
             assert "faults.py" in text.split("You were waiting in collective")[1].splitlines()[0]
     if name == "step":
         assert " in step 20" in text
-        assert "the last it came to was collective 2" in text.split(f"wengert: {who}")[1]
+        assert "the last one it entered was collective 2" in text.split(f"wengert: {who}")[1]
     left = list(tmp_path.glob(".*.tmp"))
     if _survives():
         assert all("rank-1" in path.name for path in left)  # of the dead one, which could not clear up
@@ -66,7 +66,7 @@ def test_a_stopped_rank(tmp_path: Path) -> None:
     text = run.text()
     assert seconds < 1.0 + QUICK, text
     assert "CollectiveTimeout: collective 2 has waited 1 s for rank 1: all_reduce, faults.py:" in text
-    assert "rank 1: has not come to it: computing for" in text
+    assert "rank 1: has not entered it: computing for" in text
 
 
 def test_a_rank_with_another_program(tmp_path: Path) -> None:

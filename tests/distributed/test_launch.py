@@ -255,14 +255,14 @@ def test_lines_have_a_coloured_number_on_a_terminal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((None, None, False, __file__, []), "how many ranks"),
+        ((None, None, False, __file__, []), "the number of ranks is missing"),
         ((0, None, False, __file__, []), "0 ranks are not possible"),
         ((9, "a:4,b:4", False, __file__, []), "9 ranks on 8 slots of --hosts are not possible"),
         ((2, "a:x", False, __file__, []), "such as a:8,b:8, not 'a:x'"),
-        ((2, None, False, __file__, [], -1.0), "--grace is a number of seconds, such as 1.2, not -1.0"),
-        ((2, None, False, "train.py", []), "there is no file train.py; a module is started with -m train"),
+        ((2, None, False, __file__, [], -1.0), "--grace must be a number of seconds, such as 1.2, not -1.0"),
+        ((2, None, False, "train.py", []), "there is no file train.py; to start a module use -m train"),
         ((2, None, False, "/no/train.py", []), r"there is no file /no/train\.py(?!;)"),
-        ((2, None, True, "no.such", []), "there is no module no, here or among what is installed"),
+        ((2, None, True, "no.such", []), "there is no module no here or among the installed packages"),
     ],
 )
 def test_mistakes_are_told(arguments: tuple[object, ...], message: str) -> None:
@@ -274,7 +274,7 @@ def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> No
     assert cli.main(["launch", "-n", "2", "no_such.py"]) == 1
     assert capsys.readouterr().err.startswith("wengert: launch: there is no file no_such.py")
     assert cli.main(["launch", "-n", "2", "--restarts", "-1", *OWN, __file__]) == 1
-    assert capsys.readouterr().err == "wengert: launch: --restarts is a number from 0 on, not -1\n"
+    assert capsys.readouterr().err == "wengert: launch: --restarts must be at least 0, not -1\n"
     assert cli.main(["launch", "--hosts", "a:2", *OWN, __file__]) == 1
     assert "--hosts needs mpiexec" in capsys.readouterr().err
 

@@ -47,7 +47,7 @@ def test_meshes_and_groups_are_values() -> None:
         (lambda: Mesh(data=0), "at least 1 rank, not 0"),
         (lambda: Mesh(data=2.0), "at least 1 rank, not 2.0"),  # type: ignore[arg-type]
         (lambda: MESH["rows"], "has no axis 'rows'; it has data, stage, tensor"),
-        (lambda: MESH["data", "data"], "stands twice"),
+        (lambda: MESH["data", "data"], "occurs twice"),
     ],
 )
 def test_wrong_meshes(make: Any, message: str) -> None:
@@ -70,7 +70,7 @@ def test_a_world_of_eight_as_a_mesh() -> None:
         ({"data": -1, "tensor": 3}, "8 ranks cannot be arranged as data=-1, tensor=3"),
         ({"data": 2, "tensor": 2}, "8 ranks cannot be arranged as data=2, tensor=2"),
         ({"data": -1, "tensor": -1}, "one axis may be -1, not data and tensor"),
-        ({"data": 0}, "at least 1 rank, or -1 for what is left, not 0"),
+        ({"data": 0}, "at least 1 rank, or -1 for the remaining ones, not 0"),
     ],
 )
 def test_meshes_that_the_world_cannot_be(sizes: dict[str, int], message: str) -> None:
@@ -79,5 +79,5 @@ def test_meshes_that_the_world_cannot_be(sizes: dict[str, int], message: str) ->
 
 
 def test_a_group_that_needs_more_ranks_than_there_are() -> None:
-    with pytest.raises(ComputationError, match="needs 2 ranks, and there is 1"):
+    with pytest.raises(ComputationError, match="needs 2 ranks, but there is 1"):
         wg.distributed.all_reduce(wg.ones(3), Mesh(data=2)["data"]).numpy()

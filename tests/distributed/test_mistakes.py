@@ -25,27 +25,27 @@ def placed(plan: Any, model: Any = MODEL, mesh: Any = MESH) -> None:
 
 
 MISTAKES: dict[str, Callable[[], Any]] = {
-    "place: mesh is a Mesh, as wg.distributed.start().mesh(data=-1), not 2": lambda: placed({}, mesh=2),
-    "place: mesh is a Mesh, as wg.distributed.start().mesh(data=-1), not Mesh(data=2)['data']": lambda: placed(
-        {}, mesh=MESH["data"]
+    "place: mesh must be a Mesh, such as wg.distributed.start().mesh(data=-1), not 2": lambda: placed({}, mesh=2),
+    "place: mesh must be a Mesh, such as wg.distributed.start().mesh(data=-1), not Mesh(data=2)['data']": lambda: (
+        placed({}, mesh=MESH["data"])
     ),
-    "DataLoader: mesh is a Mesh, as wg.distributed.start().mesh(data=-1), not 2": lambda: wg.data.DataLoader(
+    "DataLoader: mesh must be a Mesh, such as wg.distributed.start().mesh(data=-1), not 2": lambda: wg.data.DataLoader(
         DATASET,
         batch_size=2,
         mesh=2,  # type: ignore[arg-type]
     ),
-    "compile: mesh is a Mesh, as wg.distributed.start().mesh(data=-1), not 'data'": lambda: wg.compile(
+    "compile: mesh must be a Mesh, such as wg.distributed.start().mesh(data=-1), not 'data'": lambda: wg.compile(
         len,
         mesh="data",  # type: ignore[call-overload]
     ),
     "place takes a model, whose parameters have names, not int": lambda: placed({}, model=3),
-    "place: a plan says by the name of a parameter how it is cut, as {'*.weight': Split(0, 'tensor')}, not [1]": (
+    "place: a plan maps parameter names to splits, as in {'*.weight': Split(0, 'tensor')}, not [1]": (
         lambda: placed([1])
     ),
-    "place: '*weight' is cut by a Split, by the first of several that divides, or by None for not at all, not 0": (
+    "place: '*weight' needs a Split, several of which the first that divides applies, or None for no split, not 0": (
         lambda: placed({"*weight": 0})
     ),
-    "place: layers.0.weight has shape (15, 8) and no axis 5 to cut along 'data'": lambda: placed(
+    "place: layers.0.weight has shape (15, 8), which has no axis 5 to split along 'data'": lambda: placed(
         {"*weight": Split(5, "data")}
     ),
     "place: layers.0.weight: axis 0 of shape (15, 8) does not divide into blocks for 2 ranks of 'data'": (
@@ -55,7 +55,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
         lambda: placed({"*weight": [Split(0, "data")]})
     ),
     "Mesh(data=2) has no axis 'tensor'; it has data": lambda: placed({"*weight": Split(0, "tensor")}),
-    "place: no parameter is named like '*.nothing'": lambda: placed({"*.nothing": Split(0, "data")}),
+    "place: no parameter name matches '*.nothing'": lambda: placed({"*.nothing": Split(0, "data")}),
     "compile: microbatches is a number from 1 on, or None, not 0": lambda: wg.compile(len, microbatches=0),
     "compile: microbatches is a number from 1 on, or None, not 2.5": lambda: wg.compile(
         len,
@@ -64,8 +64,8 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "compile: the 2 ranks of 'data' cannot share 3 parts of a batch equally; take a multiple of 2": lambda: wg.compile(
         len, mesh=MESH, microbatches=3
     ),
-    "stage takes a number from 0 on, not -1": lambda: dist.stage(-1),
-    "ppermute: shift is a whole number, not 'a'": lambda: dist.ppermute(wg.ones(2), "a", MESH["data"]),
+    "stage takes a non-negative integer, not -1": lambda: dist.stage(-1),
+    "ppermute: shift must be a whole number, not 'a'": lambda: dist.ppermute(wg.ones(2), "a", MESH["data"]),
 }
 
 
@@ -79,7 +79,7 @@ def test_a_mistake_is_told_in_one_line(message: str) -> None:
 
 @pytest.mark.parametrize("value", [3, 0, -2, 2.0, "4", True])
 def test_parts_are_a_power_of_two(value: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"config\.parts: a power of two, such as 4, or None, not "):
+    with pytest.raises(ArgumentError, match=r"config\.parts must be a power of two, such as 4, or None, not "):
         wg.config.parts = value
 
 

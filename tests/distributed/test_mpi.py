@@ -76,12 +76,12 @@ def test_networks_by_hand(size: int, mode: str) -> None:
 
 def test_mistakes_are_said_clearly_and_a_watcher_is_told() -> None:
     for rank, said in enumerate(ranks.on_ranks(2, "tests.distributed.programs:mistakes")):
-        assert f"ArgumentError: start: this process is rank {rank} of 2 already" in said["second"]
+        assert f"ArgumentError: start: this process is already rank {rank} of 2" in said["second"]
         assert "mesh: 2 ranks cannot be arranged as data=3" in said["mesh"]
-        assert f"DistributedError: this process was forked from rank {rank} and is none itself" in said["forked"]
+        assert f"DistributedError: this process was forked from rank {rank} and is not a rank itself" in said["forked"]
         assert said["still"] == said["again"] == [2.0, 2.0] and said["alone"] == [1.0, 1.0]
         assert "DistributedError: all_reduce over" in said["ended"] and "world.end()" in said["ended"]
-        assert "needs 2 ranks, and there is 1" in said["recorded"]
+        assert "needs 2 ranks, but there is 1" in said["recorded"]
         assert "world.end()" in said["barrier"]
         entered, done = said["watched"]
         assert done == len(entered) == 2

@@ -62,7 +62,7 @@ def test_the_innermost_launcher_counts(outer: dict[str, str]) -> None:
         (TORCHRUN | {"WORLD_SIZE": "many"}, "WORLD_SIZE is 'many', and should be a number"),
         ({"RANK": "0"}, "the environment variable WORLD_SIZE is missing"),
         ({"WORLD_SIZE": "2"}, "the environment variable RANK is missing"),
-        (OPEN_MPI | OURS | {"WENGERT_SIZE": "5"}, "mpiexec made this process rank 3 of 4, and WENGERT_RANK .* 3 of 5"),
+        (OPEN_MPI | OURS | {"WENGERT_SIZE": "5"}, "mpiexec made this process rank 3 of 4, but WENGERT_RANK .* 3 of 5"),
     ],
 )
 def test_wrong_environments_are_one_line(env: dict[str, str], message: str) -> None:
@@ -74,10 +74,10 @@ def test_wrong_environments_are_one_line(env: dict[str, str], message: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1, None), "rank and size are given together"),
+        ((1, None), "pass both rank and size"),
         ((2, 2), "the arguments of start say rank 2 of 2"),
-        ((1, 4), "rank 1 of 4 was asked for, but mpiexec made this process rank 3 of 4"),
-        ((3, 8), "rank 3 of 8 was asked for, but mpiexec made this process rank 3 of 4"),
+        ((1, 4), "rank 1 of 4 was requested, but mpiexec made this process rank 3 of 4"),
+        ((3, 8), "rank 3 of 8 was requested, but mpiexec made this process rank 3 of 4"),
     ],
 )
 def test_wrong_arguments(arguments: Any, message: str) -> None:
@@ -98,7 +98,7 @@ def test_a_world_of_one(no_launcher: None) -> None:
         assert (world.rank, world.size, world.local_rank, world.engine) == (0, 1, 0, "alone")
         assert world.mesh(data=-1).size == 1
         world.barrier()
-        with pytest.raises(ArgumentError, match="rank 0 of 1 already; it starts once"):
+        with pytest.raises(ArgumentError, match="rank 0 of 1; start can be called only once"):
             wg.distributed.start()
         assert wg.distributed.all_reduce(wg.ones(2), world.mesh().whole).tolist() == [1.0, 1.0]
     finally:
@@ -187,5 +187,5 @@ def test_a_wrong_world_size_is_one_line() -> None:
     wrong = {"WENGERT_SIZE": "3", "WENGERT_RANK": "0"}
     done = ranks.launch(2, ranks.command("tests.distributed.programs:training"), env=wrong)
     assert done.status != 0
-    said = r"mpiexec made this process rank [01] of 2, and WENGERT_RANK and WENGERT_SIZE say 0 of 3"
+    said = r"mpiexec made this process rank [01] of 2, but WENGERT_RANK and WENGERT_SIZE say 0 of 3"
     assert re.search(said, done.output), done.output

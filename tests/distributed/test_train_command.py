@@ -122,7 +122,7 @@ def test_killed_and_gone_on_with_by_one_process(tmp_path: Path, recipe: str, alo
     assert "RankLost: rank 1 (" in said and "Traceback" not in said
     assert f"(any number of ranks): wengert train --resume {out} --ranks 2" in said
     with training(tmp_path, "--resume", out, "--ranks", 1, "--shard", 0) as process:
-        assert "going on at step" in finished(process)
+        assert "resuming at step" in finished(process)
     assert digest(out) == alone
 
 
@@ -133,9 +133,9 @@ def test_stopped_by_a_signal_and_gone_on_with_by_more_ranks(tmp_path: Path, reci
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=PATIENCE)
         assert not processes.with_variable("TRAIN_MARK", process.mark)  # type: ignore[attr-defined]
-    assert process.returncode == 130 and said.count(f"go on with: wengert train --resume {out}") == 1, said
+    assert process.returncode == 130 and said.count(f"resume with: wengert train --resume {out}") == 1, said
     with training(tmp_path, "--resume", out, "--ranks", 4, "--shard", 3) as process:
-        assert "going on at step" in finished(process)
+        assert "resuming at step" in finished(process)
     assert digest(out) == alone
 
 

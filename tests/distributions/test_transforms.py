@@ -76,11 +76,11 @@ def test_the_distribution_function_as_a_transform() -> None:
 
 
 def test_what_is_not_one_to_one_has_no_volume() -> None:
-    with pytest.raises(TypeError, match="not one to one"):
+    with pytest.raises(TypeError, match="not one-to-one"):
         d.AbsTransform().log_abs_det_jacobian(wg.tensor(X), wg.tensor(X))
     with pytest.raises(ValueError, match="different numbers"):
         d.ReshapeTransform((2,), (3,))
-    with pytest.raises(ValueError, match="fill no triangle"):
+    with pytest.raises(ValueError, match="do not fill a triangle"):
         d.CorrCholeskyTransform()(wg.zeros(4))
 
 

@@ -47,6 +47,6 @@ def test_a_hundred_times_out_of_memory() -> None:
 
 def test_more_than_there_is_is_refused_at_once() -> None:
     total = wg.cuda.memory().total
-    with pytest.raises(MemoryError, match=r"has no [\d.]+ GB left"):
+    with pytest.raises(MemoryError, match=r"cannot allocate [\d.]+ GB"):
         (wg.zeros(total, dtype=wg.float32, device="cuda") + 1)[:1].numpy()
     assert (wg.ones(3, device="cuda") + 1).tolist() == [2.0, 2.0, 2.0]

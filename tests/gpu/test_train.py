@@ -69,7 +69,7 @@ def objective(model, x, y):
 def test_a_nan_is_told_with_its_step_and_op(tmp_path: Path) -> None:
     (tmp_path / "with_a_log.py").write_text(OWN.replace("CLASSES", "3"))
     run = Run(Recipe(data=str(tmp_path / "with_a_log.py"), device="cuda", batch_size=10), tmp_path / "out")
-    with pytest.raises(wg.errors.NaNError, match=r"step \d+: the loss is nan: log made 1 NaN of 10 elements"):
+    with pytest.raises(wg.errors.NaNError, match=r"step \d+: the loss is nan: log produced 1 NaN of 10 elements"):
         run.train()
 
 

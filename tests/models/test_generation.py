@@ -143,8 +143,8 @@ def test_generation_drops_nothing_and_leaves_each_module_in_its_mode(prompt):
         ({"max_new_tokens": 36}, "prompt of 5 and 36 new tokens are more than the 40 positions"),
         ({"max_new_tokens": -1}, "cannot be negative"),
         ({"temperature": 0}, "greedy=True"),
-        ({"top_k": 0}, "top_k is 0"),
-        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"top_k": 0}, "top_k must be at least 1, not 0"),
+        ({"top_p": 1.5}, "top_p must be a probability above 0 and at most 1, not 1.5"),
     ],
 )
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -156,11 +156,11 @@ def test_options_that_make_no_sense_raise(prompt, options, message, use_cache):
 
 def test_a_prompt_that_is_no_batch_of_tokens_raises(prompt):
     model = GPT(CONFIGS["gpt2"])
-    with pytest.raises(wg.errors.ShapeError, match="prompt is"):
+    with pytest.raises(wg.errors.ShapeError, match="the prompt must be"):
         model.generate(prompt[0], 3)
     with pytest.raises(wg.errors.DTypeError, match="integers"):
         model.generate(prompt.to(wg.float32), 3)
-    with pytest.raises(wg.errors.ArgumentError, match="cache for 8 tokens"):
+    with pytest.raises(wg.errors.ArgumentError, match="cache must hold 8 tokens"):
         model.generate(prompt, 3, cache=model.new_cache(3, 7))
     with pytest.raises(wg.errors.ShapeError, match="batch of 2"):
         model.generate(prompt, 3, cache=model.new_cache(2))

@@ -192,7 +192,7 @@ def test_ignored_targets_count_for_nothing():
     "make, message",
     [
         (lambda: GPTConfig(n_embd=30, n_head=4), "30 features do not divide into 4 heads"),
-        (lambda: GPTConfig(positions="sinus"), "positions is one of"),
+        (lambda: GPTConfig(positions="sinus"), "positions must be one of"),
         (lambda: GPTConfig.gpt2("125M"), "124M, 355M, 774M, 1558M"),
         (lambda: GPT(GPTConfig(**SIZES))(wg.zeros((1, 25), dtype=wg.int64)), "at most 24"),
         (lambda: GPT(GPTConfig(**SIZES))(wg.zeros((1, 4), dtype=wg.int64), wg.zeros((4,), dtype=wg.int64)), "targets"),

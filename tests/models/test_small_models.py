@@ -91,7 +91,7 @@ def test_convnet_learns_digits():
 def test_sizes_that_leave_nothing_raise():
     with pytest.raises(wg.errors.ArgumentError, match="nouts is empty"):
         MLP(3, [])
-    with pytest.raises(wg.errors.ArgumentError, match="halve an image of 4 pixels to nothing"):
+    with pytest.raises(wg.errors.ArgumentError, match="leave at least one of 4 pixels"):
         ConvNet(image_size=4)
 
 

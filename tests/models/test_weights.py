@@ -130,7 +130,7 @@ def test_names_can_be_changed_and_left_out(tmp_path):
     safetensors.save_file(state, tmp_path / "net.safetensors")
     load_weights(model, tmp_path / "net.safetensors", rename=lambda n: n[4:] if n.startswith("net.") else None)
     assert same(trained, model)
-    with pytest.raises(wg.errors.FileError, match="there already"):
+    with pytest.raises(wg.errors.FileError, match="more than one tensor for"):
         load_weights(model, tmp_path / "net.safetensors", rename=lambda name: "layers.0.bias")
 
 
@@ -145,5 +145,5 @@ def test_a_file_that_is_not_there_or_not_safetensors_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_weights(MLP(3, [1]), tmp_path / "none.safetensors")
     (tmp_path / "torch.bin").write_bytes(b"PK\x03\x04" + bytes(100))
-    with pytest.raises(wg.errors.FileError, match="no file of PyTorch"):
+    with pytest.raises(wg.errors.FileError, match="not a PyTorch file"):
         load_weights(MLP(3, [1]), tmp_path / "torch.bin")

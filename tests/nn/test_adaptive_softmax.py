@@ -41,12 +41,12 @@ def test_compiled_and_of_one_row() -> None:
 
 
 def test_what_does_not_fit_is_named() -> None:
-    with pytest.raises(ArgumentError, match="cutoffs rise from 1 to at most 19"):
+    with pytest.raises(ArgumentError, match="cutoffs must increase from 1 to at most 19"):
         wg.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [10, 5])
     with pytest.raises(ArgumentError, match="cluster 1 has no features"):
         wg.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10, 15])
     model = wg.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5])
     with pytest.raises(OutOfRangeError, match="target 20 is not one of the 20 classes"):
         model(wg.ones((1, 8)), wg.tensor([20]))
-    with pytest.raises(ShapeError, match=r"the input is \(N, 8\) and the target \(N,\)"):
+    with pytest.raises(ShapeError, match=r"the input must be \(N, 8\) and the target \(N,\)"):
         model(wg.ones((2, 8)), wg.tensor([1]))

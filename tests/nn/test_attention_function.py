@@ -83,7 +83,7 @@ def test_compiled_it_gives_the_same() -> None:
 
 def test_what_does_not_fit_is_named() -> None:
     given = {k: wg.tensor(v) if isinstance(v, np.ndarray) else v for k, v in arguments({}).items()}
-    with pytest.raises(ShapeError, match="has 6 features"):
+    with pytest.raises(ShapeError, match="have 6 features"):
         wg.multi_head_attention_forward(**{**given, "embed_dim_to_check": 6})
     with pytest.raises(ArgumentError, match="scaled_dot_product_attention"):
         wg.multi_head_attention_forward(**given, static_k=wg.ones((4, 5, 4)))

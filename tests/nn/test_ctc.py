@@ -98,12 +98,12 @@ def test_no_frames_are_an_empty_sequence() -> None:
     ("args", "error", "message"),
     [
         ((wg.ones(3), [[1]], (1,), (1,)), ShapeError, r"\(T, N, C\) or \(T, C\)"),
-        ((wg.ones((3, 1, 2)), [[1.0]], (1,), (1,)), DTypeError, "class numbers"),
-        ((wg.ones((3, 1, 2)), [[1]], (4,), (1,)), ArgumentError, "input_lengths are from 0 to 3"),
-        ((wg.ones((3, 1, 2)), [[1]], (3,), (2,)), ArgumentError, "target_lengths are from 0 to 1"),
-        ((wg.ones((3, 2, 2)), [1, 1, 1], (3, 3), (1, 1)), ShapeError, "add up to 2; there are 3"),
+        ((wg.ones((3, 1, 2)), [[1.0]], (1,), (1,)), DTypeError, "class indices"),
+        ((wg.ones((3, 1, 2)), [[1]], (4,), (1,)), ArgumentError, "input_lengths must be from 0 to 3"),
+        ((wg.ones((3, 1, 2)), [[1]], (3,), (2,)), ArgumentError, "target_lengths must be from 0 to 1"),
+        ((wg.ones((3, 2, 2)), [1, 1, 1], (3, 3), (1, 1)), ShapeError, "add up to 2, but there are 3"),
         ((wg.ones((3, 1, 2)), [[1]], (3,), (1,), 2), OutOfRangeError, "blank 2 is not one of the 2 classes"),
-        ((wg.ones((3, 1, 2)), [[1]], (3,), (1,), 0, "avg"), ArgumentError, "reduction is"),
+        ((wg.ones((3, 1, 2)), [[1]], (3,), (1,), 0, "avg"), ArgumentError, "reduction must be"),
     ],
 )
 def test_what_does_not_fit_is_named(args: Any, error: type[Exception], message: str) -> None:

@@ -46,7 +46,7 @@ def test_each_call_drops_others_and_a_seed_repeats_them() -> None:
 
 
 def test_dropout_refuses_what_is_no_probability() -> None:
-    with pytest.raises(wg.errors.ArgumentError, match=r"p is a probability, between 0 and 1, not 1.5"):
+    with pytest.raises(wg.errors.ArgumentError, match=r"p must be a probability between 0 and 1, not 1.5"):
         nn.Dropout(1.5)
 
 
@@ -87,11 +87,13 @@ def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients(need_weig
 def test_masks_of_wrong_shapes_say_what_would_fit() -> None:
     attention = nn.MultiheadAttention(4, 2)
     x = wg.zeros((5, 3, 4))
-    with pytest.raises(wg.errors.ShapeError, match=r"attn_mask is \(5, 5\) or \(6, 5, 5\); its shape is \(5, 4\)"):
+    with pytest.raises(
+        wg.errors.ShapeError, match=r"attn_mask must have shape \(5, 5\) or \(6, 5, 5\); its shape is \(5, 4\)"
+    ):
         attention(x, x, x, attn_mask=wg.zeros((5, 4)))
-    with pytest.raises(wg.errors.ShapeError, match=r"key_padding_mask is \(3, 5\); its shape is \(5, 3\)"):
+    with pytest.raises(wg.errors.ShapeError, match=r"key_padding_mask must have shape \(3, 5\); its shape is \(5, 3\)"):
         attention(x, x, x, key_padding_mask=wg.zeros((5, 3)))
-    with pytest.raises(wg.errors.ShapeError, match=r"query, key and value have \(4, 4, 4\) features"):
+    with pytest.raises(wg.errors.ShapeError, match=r"query, key and value must have \(4, 4, 4\) features"):
         attention(x, wg.zeros((5, 3, 2)), x)
 
 
@@ -133,7 +135,7 @@ def test_rotary_positions_of_half_precision_are_turned_in_float32() -> None:
 
 
 def test_rotary_positions_refuse_odd_sizes() -> None:
-    with pytest.raises(wg.errors.ArgumentError, match="dim is even"):
+    with pytest.raises(wg.errors.ArgumentError, match="dim must be even"):
         nn.RotaryEmbedding(5)
     with pytest.raises(wg.errors.ShapeError, match=r"\(\.\.\., length, 4\)"):
         nn.RotaryEmbedding(4)(wg.zeros((2, 6)))
@@ -155,13 +157,13 @@ def test_a_longer_sequence_records_no_more() -> None:
 def test_recurrent_layers_say_what_input_and_state_they_take() -> None:
     with pytest.raises(wg.errors.ShapeError, match=r"\(steps, batch, 3\).*its shape is \(5, 2, 4\)"):
         nn.GRU(3, 4)(wg.zeros((5, 2, 4)))
-    with pytest.raises(wg.errors.ShapeError, match=r"the state is \[\(1, 2, 4\)\]; it was given \[\(1, 3, 4\)\]"):
+    with pytest.raises(wg.errors.ShapeError, match=r"the state must be \[\(1, 2, 4\)\], but got \[\(1, 3, 4\)\]"):
         nn.GRU(3, 4)(wg.zeros((5, 2, 3)), wg.zeros((1, 3, 4)))
-    with pytest.raises(wg.errors.ShapeError, match=r"the input is \(batch, 3\) or \(3,\)"):
+    with pytest.raises(wg.errors.ShapeError, match=r"the input must be \(batch, 3\) or \(3,\)"):
         nn.LSTMCell(3, 4)(wg.zeros((2, 4)))
     with pytest.raises(wg.errors.ArgumentError, match="nonlinearity"):
         nn.RNN(3, 4, nonlinearity="sigmoid")
-    with pytest.raises(wg.errors.ArgumentError, match="proj_size is less than hidden_size 4"):
+    with pytest.raises(wg.errors.ArgumentError, match="proj_size must be less than hidden_size 4"):
         nn.LSTM(3, 4, proj_size=4)
 
 
@@ -188,11 +190,11 @@ def test_arguments_that_make_no_sense(make: Any, message: str) -> None:
 @pytest.mark.parametrize(
     "layer, shape, message",
     [
-        (nn.Linear(4, 2), (3, 5), r"the last axis of the input has 4 features, and its shape is \(3, 5\)"),
-        (nn.Bilinear(2, 3, 1), (3, 2), r"all axes but the last agree"),
+        (nn.Linear(4, 2), (3, 5), r"the last axis of the input must have 4 features; its shape is \(3, 5\)"),
+        (nn.Bilinear(2, 3, 1), (3, 2), r"all axes except the last must agree"),
         (nn.BatchNorm1d(4), (3, 4, 5, 6), r"BatchNorm1d takes 2 or 3 axes; the input's shape is \(3, 4, 5, 6\)"),
         (nn.PReLU(3), (2, 4), r"3 slopes for 4 channels"),
-        (nn.Unflatten(2, (2, 2)), (4, 4), r"there is no axis 2 in shape \(4, 4\)"),
+        (nn.Unflatten(2, (2, 2)), (4, 4), r"axis 2 is out of range for shape \(4, 4\)"),
     ],
 )
 def test_inputs_that_do_not_fit(layer: Any, shape: tuple[int, ...], message: str) -> None:
@@ -202,7 +204,7 @@ def test_inputs_that_do_not_fit(layer: Any, shape: tuple[int, ...], message: str
 
 
 def test_a_transposed_convolution_says_which_sizes_it_can_give() -> None:
-    with pytest.raises(wg.errors.ShapeError, match=r"can give \(9,\) to \(10,\), not \(12,\)"):
+    with pytest.raises(wg.errors.ShapeError, match=r"can produce sizes \(9,\) to \(10,\), not \(12,\)"):
         nn.ConvTranspose1d(1, 1, 3, stride=2)(wg.zeros((1, 1, 4)), output_size=12)
 
 

@@ -78,7 +78,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "a negative step": (ArgumentError, "positive length", lambda: blown_up(1.0, first_step=-0.1)),
     "no tolerance": (ArgumentError, "both 0", lambda: blown_up(1.0, rtol=0, atol=0)),
     "a tolerance": (ArgumentError, "rtol=-1", lambda: blown_up(1.0, rtol=-1)),
-    "tolerances": (ArgumentError, "atol has 2 items for 1", lambda: blown_up((1.0,), atol=(1e-3, 1e-4))),
+    "tolerances": (ArgumentError, "atol has 2 items, but there are 1", lambda: blown_up((1.0,), atol=(1e-3, 1e-4))),
     "steps": (ArgumentError, "max_steps", lambda: blown_up(1.0, max_steps=0)),
     "an adjoint": (ArgumentError, 'adjoint is "discrete"', lambda: blown_up(1.0, adjoint="both")),
     "a direction": (ArgumentError, "event_direction", lambda: blown_up(1.0, event=max, event_direction=2)),

@@ -57,12 +57,12 @@ def test_attention_and_its_gradients_in_float32_against_torch() -> None:
 @pytest.mark.parametrize(
     ("shapes", "options", "error", "message"),
     [
-        (((3, 4), (3, 5), (3, 4)), {}, ShapeError, "as many features"),
+        (((3, 4), (3, 5), (3, 4)), {}, ShapeError, "the same number of features"),
         (((3, 4), (3, 4), (2, 4)), {}, ShapeError, "one value for each key"),
-        (((4,), (3, 4), (3, 4)), {}, ShapeError, "each operand is"),
+        (((4,), (3, 4), (3, 4)), {}, ShapeError, "each operand must be"),
         (((3, 4), (3, 4), (3, 4)), {"attn_mask": wg.ones((2, 3))}, ShapeError, "does not broadcast to the scores"),
-        (((3, 4), (3, 4), (3, 4)), {"attn_mask": wg.tensor([1, 0, 1])}, DTypeError, "true where a query may look"),
-        (((3, 2, 4), (2, 2, 4), (2, 2, 4)), {"enable_gqa": True}, ShapeError, "3 query heads do not share 2"),
+        (((3, 4), (3, 4), (3, 4)), {"attn_mask": wg.tensor([1, 0, 1])}, DTypeError, "true where a query may attend"),
+        (((3, 2, 4), (2, 2, 4), (2, 2, 4)), {"enable_gqa": True}, ShapeError, "3 query heads cannot share 2"),
         (((3, 2, 4), (2, 2, 4), (2, 2, 4)), {}, ShapeError, "do not broadcast"),
         (((3, 4), (3, 4), (3, 4)), {"dropout_p": 0.1}, ArgumentError, "dropout_p"),
     ],
@@ -92,7 +92,7 @@ def test_embedding_names_a_row_that_is_not_there(wrong: int) -> None:
 
 
 def test_embedding_errors() -> None:
-    with pytest.raises(DTypeError, match="row numbers"):
+    with pytest.raises(DTypeError, match="row indices"):
         wg.embedding(wg.ones(2), wg.ones((3, 2)))
     with pytest.raises(ShapeError, match="rows, features"):
         wg.embedding(wg.tensor([0]), wg.ones(3))

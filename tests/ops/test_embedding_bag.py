@@ -41,19 +41,27 @@ def test_max_norm_shortens_the_table_itself() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: wg.embedding_bag(ROWS, TABLE), ArgumentError, "takes offsets, where each bag begins"),
-        (lambda: wg.embedding_bag(ROWS, TABLE, wg.tensor([1, 2])), ArgumentError, "offsets begin with 0 and rise"),
-        (lambda: wg.embedding_bag(wg.tensor([[1]]), TABLE, wg.tensor([0])), ArgumentError, "there are no offsets"),
+        (lambda: wg.embedding_bag(ROWS, TABLE), ArgumentError, "needs offsets, where each bag begins"),
+        (
+            lambda: wg.embedding_bag(ROWS, TABLE, wg.tensor([1, 2])),
+            ArgumentError,
+            "offsets must begin with 0 and increase",
+        ),
+        (lambda: wg.embedding_bag(wg.tensor([[1]]), TABLE, wg.tensor([0])), ArgumentError, "offsets cannot be given"),
         (lambda: wg.embedding_bag(wg.tensor([[4]]), TABLE), OutOfRangeError, "there is no row 4"),
-        (lambda: wg.embedding_bag(wg.tensor([[1]]), TABLE, mode="min"), ArgumentError, "mode is"),
+        (lambda: wg.embedding_bag(wg.tensor([[1]]), TABLE, mode="min"), ArgumentError, "mode must be"),
         (
             lambda: wg.embedding_bag(wg.tensor([[1]]), TABLE, per_sample_weights=wg.ones((1, 1))),
             ArgumentError,
-            'per_sample_weights go with mode "sum"',
+            'per_sample_weights require mode "sum"',
         ),
-        (lambda: wg.embedding_bag(ROWS, TABLE[0], wg.tensor([0])), ShapeError, r"the weight is \(rows, features\)"),
+        (
+            lambda: wg.embedding_bag(ROWS, TABLE[0], wg.tensor([0])),
+            ShapeError,
+            r"the weight must be \(rows, features\)",
+        ),
         (lambda: wg.embedding(ROWS, TABLE.numpy(), max_norm=1.0), DTypeError, "the weight is a Tensor"),
-        (lambda: wg.embedding(ROWS, TABLE, max_norm=0.0), ArgumentError, "max_norm and norm_type are positive"),
+        (lambda: wg.embedding(ROWS, TABLE, max_norm=0.0), ArgumentError, "max_norm and norm_type must be positive"),
     ],
 )
 def test_what_does_not_fit_is_named(call: Any, error: type[Exception], message: str) -> None:

@@ -270,7 +270,7 @@ def test_assigning_to_the_result_of_an_indexing() -> None:
 @pytest.mark.parametrize(
     "key, error, message",
     [
-        (4, OutOfRangeError, "index 4 is out of range for axis 0 of size 4; there are -4 to 3"),
+        (4, OutOfRangeError, "index 4 is out of range for axis 0 of size 4; valid are -4 to 3"),
         (-5, OutOfRangeError, "index -5 is out of range"),
         ((0, 3), OutOfRangeError, "index 3 is out of range for axis 1 of size 3"),
         ([0, 9], OutOfRangeError, "index 9 is out of range for an axis of size 4"),
@@ -278,14 +278,18 @@ def test_assigning_to_the_result_of_an_indexing() -> None:
         (wg.tensor(7), OutOfRangeError, "index 7"),
         ((0, 0, 0, 0), OutOfRangeError, "too many indices: the key has 4, shape .4, 3, 5. has 3 axes"),
         ((..., 0, ...), OutOfRangeError, "only one Ellipsis"),
-        (slice(None, None, 0), OutOfRangeError, "step 0"),
-        (np.array([True, False]), OutOfRangeError, "a mask of shape .2,. for axes of shape .4,."),
+        (slice(None, None, 0), OutOfRangeError, "the step of a slice cannot be 0"),
+        (
+            np.array([True, False]),
+            OutOfRangeError,
+            "a mask of shape .2,. does not match the indexed axes of shape .4,.",
+        ),
         (([0, 1], [0, 1, 2]), ShapeError, "do not broadcast"),
         (1.0, DTypeError, "1.0 is no index"),
-        ([0.5], DTypeError, "an array of float64 is no index"),
-        (wg.tensor([1.0]), DTypeError, "a tensor of float32 is no index"),
+        ([0.5], DTypeError, "an array of float64 is not an index"),
+        (wg.tensor([1.0]), DTypeError, "a tensor of float32 is not an index"),
         ("a", DTypeError, "'a' is no index"),
-        (slice(0.5, 2), DTypeError, "a slice is made of integers"),
+        (slice(0.5, 2), DTypeError, "a slice must be made of integers"),
     ],
     ids=str,
 )

@@ -42,12 +42,16 @@ def test_integers_stay_integers() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda i, s: wg.scatter_reduce(wg.ones(2), 0, i, s, "max"), ArgumentError, 'reduce is "sum", "prod"'),
-        (lambda i, s: wg.scatter_reduce(wg.ones((2, 2)), 0, i, s, "sum"), ShapeError, "they have as many axes"),
+        (lambda i, s: wg.scatter_reduce(wg.ones(2), 0, i, s, "max"), ArgumentError, 'reduce must be "sum", "prod"'),
+        (
+            lambda i, s: wg.scatter_reduce(wg.ones((2, 2)), 0, i, s, "sum"),
+            ShapeError,
+            "they must have the same number of axes",
+        ),
         (lambda i, s: wg.scatter_reduce(wg.ones(2), 0, i, s[:3], "sum"), ShapeError, "not a value for each index"),
         (lambda i, s: wg.scatter_reduce(wg.ones(1), 0, i, s, "sum"), OutOfRangeError, "index 1 is out of range"),
-        (lambda i, s: wg.index_reduce(wg.ones((2, 2)), 0, i, s, "prod"), ShapeError, r"\(5, 2\) would fit 5 indices"),
-        (lambda i, s: wg.masked_scatter(s, wg.tensor([True] * 5), s[:2]), ShapeError, "true 5 times"),
+        (lambda i, s: wg.index_reduce(wg.ones((2, 2)), 0, i, s, "prod"), ShapeError, r"5 indices need \(5, 2\)"),
+        (lambda i, s: wg.masked_scatter(s, wg.tensor([True] * 5), s[:2]), ShapeError, "5 true elements"),
     ],
 )
 def test_what_does_not_fit_is_named(call: Any, error: type[Exception], message: str) -> None:

@@ -93,10 +93,10 @@ def test_lu_of_matrices_without_a_leading_inverse_still_multiplies_to_them() -> 
     ("call", "message"),
     [
         (lambda: wg.linalg.lu_solve(wg.ones((2, 2)), wg.ones((2,))), "pair of factors"),
-        (lambda: wg.linalg.lu_solve((wg.ones((2, 2)), wg.ones((2,))), wg.ones((2,))), "pivots are integers"),
+        (lambda: wg.linalg.lu_solve((wg.ones((2, 2)), wg.ones((2,))), wg.ones((2,))), "pivots must be integers"),
         (lambda: wg.linalg.eigh(wg.ones((2, 2)), UPLO="X"), "UPLO"),
         (lambda: wg.linalg.eig(wg.ones((2, 3))), "square"),
-        (lambda: wg.linalg.lstsq(wg.ones((3, 2)), wg.ones((2,))), "right side"),
+        (lambda: wg.linalg.lstsq(wg.ones((3, 2)), wg.ones((2,))), "right-hand side"),
         (lambda: wg.linalg.tensorinv(wg.ones((2, 3)), 1), "different numbers"),
         (lambda: wg.linalg.tensorsolve(wg.ones((2, 3)), wg.ones((2,))), "as many unknowns"),
         (lambda: wg.linalg.vander(wg.tensor(1.0)), "single number"),

@@ -39,11 +39,11 @@ def test_applied_and_restored_by_hand() -> None:
     average.update()
     average.apply()
     assert w.tolist() == [2.0]
-    with pytest.raises(wg.errors.AssignmentError, match=r"restore\(\) comes first"):
+    with pytest.raises(wg.errors.AssignmentError, match=r"call restore\(\) first"):
         average.apply()
     average.restore()
     assert w.tolist() == [3.0]
-    with pytest.raises(wg.errors.AssignmentError, match=r"apply\(\) comes first"):
+    with pytest.raises(wg.errors.AssignmentError, match=r"call apply\(\) first"):
         average.restore()
 
 

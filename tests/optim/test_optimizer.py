@@ -243,7 +243,7 @@ def test_a_group_is_a_dict() -> None:
         group["params"] = []
     with pytest.raises(wg.errors.ArgumentError, match=r"betas takes 2 numbers, not 0\.9"):
         group["betas"] = 0.9
-    with pytest.raises(wg.errors.DTypeError, match="was set to 'high'"):
+    with pytest.raises(wg.errors.DTypeError, match="cannot be set to 'high'"):
         group["lr"] = "high"
 
 
@@ -300,12 +300,14 @@ def test_a_state_that_does_not_fit() -> None:
     def adam(*shapes: tuple[int, ...], **options: Any) -> Any:
         return wg.optim.Adam([wg.zeros(shape, requires_grad=True) for shape in shapes], **options)
 
-    with pytest.raises(wg.errors.ArgumentError, match=r"groups of \[2\] parameters for this optimizer's \[1\]"):
+    with pytest.raises(
+        wg.errors.ArgumentError, match=r"groups of \[2\] parameters, but this optimizer has groups of \[1\]"
+    ):
         adam((3,)).load_state_dict(adam((3,), (2,)).state_dict())
-    with pytest.raises(wg.errors.ShapeError, match=r"exp_avg of the parameter float32\[3\].*file's has \(4,\)"):
+    with pytest.raises(wg.errors.ShapeError, match=r"exp_avg of the parameter float32\[3\].*loaded one has \(4,\)"):
         adam((3,)).load_state_dict(adam((4,)).state_dict())
     sgd = wg.optim.SGD([wg.zeros((3,), requires_grad=True)], momentum=0.9)
-    with pytest.raises(wg.errors.ArgumentError, match="no option 'momentum' here"):
+    with pytest.raises(wg.errors.ArgumentError, match="no option 'momentum'"):
         adam((3,)).load_state_dict(sgd.state_dict())
 
 
@@ -341,16 +343,16 @@ def leaf() -> wg.Tensor:
         (lambda: wg.optim.SGD([wg.zeros((2,), dtype=wg.int64)]), wg.errors.DTypeError, r"not the parameter int64\[2\]"),
         (lambda: wg.optim.SGD([leaf() * 2]), wg.errors.GradientError, "was computed from tensors that require grad"),
         (lambda: wg.optim.SGD([leaf()], lr=-0.1), wg.errors.ArgumentError, "lr cannot be negative, but is -0.1"),
-        (lambda: wg.optim.Adam([leaf()], betas=(0.9, 1.0)), wg.errors.ArgumentError, "betas lie between 0 and 1"),
-        (lambda: wg.optim.Adam([leaf()], betas=0.9), wg.errors.ArgumentError, "betas takes two numbers"),
+        (lambda: wg.optim.Adam([leaf()], betas=(0.9, 1.0)), wg.errors.ArgumentError, "betas must be at least 0"),
+        (lambda: wg.optim.Adam([leaf()], betas=0.9), wg.errors.ArgumentError, "betas must be two numbers"),
         (lambda: wg.optim.Adam([leaf()], eps=-1e-8), wg.errors.ArgumentError, "eps cannot be negative"),
-        (lambda: wg.optim.Adadelta([leaf()], rho=1.5), wg.errors.ArgumentError, "rho lies between 0 and 1"),
-        (lambda: wg.optim.SGD([leaf()], nesterov=True), wg.errors.ArgumentError, "nesterov takes a momentum above 0"),
+        (lambda: wg.optim.Adadelta([leaf()], rho=1.5), wg.errors.ArgumentError, "rho must be between 0 and 1"),
+        (lambda: wg.optim.SGD([leaf()], nesterov=True), wg.errors.ArgumentError, "nesterov needs a momentum above 0"),
         (lambda: wg.optim.SGD([leaf()], learning_rate=0.1), TypeError, "learning_rate"),
         (
             lambda: wg.optim.SGD([{"params": [leaf()], "weightdecay": 0.1}]),
             wg.errors.ArgumentError,
-            "no option 'weightdecay' here; did you mean 'weight_decay'",
+            "no option 'weightdecay'; did you mean 'weight_decay'",
         ),
     ],
 )
@@ -369,7 +371,7 @@ def test_the_same_parameter_twice() -> None:
 
 def test_an_unknown_item_of_a_group() -> None:
     group = wg.optim.SGD([leaf()]).param_groups[0]
-    with pytest.raises(wg.errors.ArgumentError, match="no option 'learning_rate' here"):
+    with pytest.raises(wg.errors.ArgumentError, match="no option 'learning_rate'"):
         group["learning_rate"] = 0.1
 
 

@@ -245,9 +245,9 @@ def test_momentum_that_a_cycle_switches_on() -> None:
     [
         (lambda o: wg.optim.StepLR("sgd", 3), "for an optimizer, not str"),
         (lambda o: wg.optim.ConstantLR(o, factor=2.0), "between 0 and 1, not 2.0"),
-        (lambda o: wg.optim.LinearLR(o, start_factor=0.0), "start_factor is not 0"),
+        (lambda o: wg.optim.LinearLR(o, start_factor=0.0), "start_factor not 0"),
         (lambda o: wg.optim.LambdaLR(o, [math.cos]), "1 values for 2 parameter groups"),
-        (lambda o: wg.optim.OneCycleLR(o, 0.1), "takes total_steps"),
+        (lambda o: wg.optim.OneCycleLR(o, 0.1), "needs total_steps"),
         (lambda o: wg.optim.OneCycleLR(o, 0.1, 10, anneal_strategy="exp"), "cos"),
         (lambda o: wg.optim.OneCycleLR(wengert_optimizer("Adagrad"), 0.1, 10), "Adagrad has no momentum to cycle"),
         (lambda o: wg.optim.CosineAnnealingWarmRestarts(o, 0), "from 1 on, not 0"),

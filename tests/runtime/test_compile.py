@@ -334,7 +334,7 @@ def test_a_second_backward_through_a_loss_says_that_its_graph_is_gone():
         return loss
 
     loss = step()
-    with pytest.raises(GradientError, match="let go"):
+    with pytest.raises(GradientError, match="freed"):
         loss.backward()
 
 
@@ -361,7 +361,7 @@ def test_requires_grad_set_outside_records_again():
 @pytest.mark.parametrize("look", [lambda t: t.item(), bool, float, lambda t: t.numpy(), lambda t: t.tolist()])
 def test_looking_at_an_argument_raises_at_the_line(look):
     f = wg.compile(lambda x: look(x.sum()))
-    with pytest.raises(AbstractValueError, match=r"compile records without values(.|\n)*test_compile.py"):
+    with pytest.raises(AbstractValueError, match=r"compile records with abstract inputs(.|\n)*test_compile.py"):
         f(wg.tensor([1.0]))
 
 
@@ -372,7 +372,7 @@ def test_looking_at_a_tensor_from_outside_raises_too(value):
     def f(x):
         return x * 2 if value(rate) > 0.5 else x
 
-    with pytest.raises(AbstractValueError, match="compile records without values"):
+    with pytest.raises(AbstractValueError, match="compile records with abstract inputs"):
         wg.compile(f)(wg.tensor([1.0]))
 
 

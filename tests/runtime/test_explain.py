@@ -217,7 +217,8 @@ def test_refusals_say_why(capsys):
 
 def test_an_unknown_pass_is_an_error_that_names_the_known_ones(forward):
     with pytest.raises(
-        wg.errors.ArgumentError, match=r"no pass or stage 'fusion'; there are recorded, inline, .*dce, remat, .*fuse"
+        wg.errors.ArgumentError,
+        match=r"no pass or stage 'fusion'; choose one of recorded, inline, .*dce, remat, .*fuse",
     ):
         forward.explain("fusion")
 
@@ -287,8 +288,8 @@ def test_an_interpreted_program_says_so(monkeypatch, capsys):
     f = wg.compile(lambda x: wg.exp(x) + 1)
     f(wg.ones((3,)))
     assert isinstance(f._newest("test").program, Interpreter)
-    assert f.explain().startswith('interpreted, as wg.config.tier = "interpret" asks for: ')
+    assert f.explain().startswith('interpreted, because of wg.config.tier = "interpret": ')
     assert "ops['exp']" in f.explain("recorded")
     for ask in (f.source, f.memory, lambda: f.explain("fuse")):
-        with pytest.raises(wg.errors.ArgumentError, match=r"the program is interpreted, as wg\.config\.tier"):
+        with pytest.raises(wg.errors.ArgumentError, match=r"the program is interpreted, because of wg\.config\.tier"):
             ask()

@@ -358,7 +358,7 @@ def test_the_switch_records_anew() -> None:
 def test_the_references_do_not_keep_the_promise_and_say_so() -> None:
     wg.config.tier = "interpret"
     x = wg.tensor([1.0, 2.0])
-    with pytest.raises(CompilerError, match=r"config.invariant needs compiled programs, and config.tier"):
+    with pytest.raises(CompilerError, match=r"config.invariant requires compiled programs, but config.tier"):
         (x * 2.0).numpy()
     with pytest.raises(CompilerError, match=r"Set config.invariant = False"):
         wg.compile(lambda x: x * 2.0)(x)

@@ -94,9 +94,9 @@ def test_containers_compiled_and_bad_linear_systems() -> None:
         wg.linear_solve(POSITIVE, B, method="lu")
     with pytest.raises(ShapeError, match="square matrix"):
         wg.linear_solve(POSITIVE[:3], B)
-    with pytest.raises(DTypeError, match="as many equations"):
+    with pytest.raises(DTypeError, match="one equation for each unknown"):
         wg.linear_solve(lambda v: v[1:], B)
-    with pytest.raises(ComputationError, match=r"gmres has not converged after \d+ iterations: the residual is"):
+    with pytest.raises(ComputationError, match=r"gmres did not converge after \d+ iterations: the residual is"):
         wg.linear_solve(np.zeros((N, N)), B, method="gmres").numpy()
     with pytest.raises(ComputationError, match="in 1 of 2 lanes"):
         wg.vmap(lambda b: wg.linear_solve(wg.tensor(POSITIVE), b, method="cg", max_steps=1))(
@@ -163,9 +163,9 @@ def test_a_root_reads_values_from_outside_and_maps_over_lanes() -> None:
 def test_newton_starts_far_away_and_says_when_it_fails() -> None:
     x, info = wg.root(lambda x: wg.atan(x), np.array([3.0]), info=True)  # plain Newton diverges from 1.4 on
     assert abs(x.item()) < 1e-12 and info.iterations.item() < 20
-    with pytest.raises(ComputationError, match=r"root has not converged after \d+ iterations: the residual is"):
+    with pytest.raises(ComputationError, match=r"root did not converge after \d+ iterations: the residual is"):
         wg.root(lambda x: x**2 + 1, np.array([3.0])).numpy()
-    with pytest.raises(DTypeError, match="as many equations"):
+    with pytest.raises(DTypeError, match="one equation for each unknown"):
         wg.root(lambda x: x[0], X0)
     with pytest.raises(DTypeError, match="floating-point"):
         wg.root(lambda x: x - 1, 3)
@@ -200,7 +200,7 @@ def test_fixed_points_and_their_derivatives_equal_unrolled_ones() -> None:
     close(solve(B), by_hand(wg.tensor(B)))
     close(wg.grad(lambda b: (solve(b) ** 2).sum())(B), wg.grad(lambda b: (by_hand(b) ** 2).sum())(B))
     close(wg.jvp(solve, (B,), (np.ones(N),))[1], wg.jvp(by_hand, (B,), (np.ones(N),))[1])
-    with pytest.raises(ComputationError, match="fixed_point has not converged after 20 iterations"):
+    with pytest.raises(ComputationError, match="fixed_point did not converge after 20 iterations"):
         wg.fixed_point(lambda x: 1 - x, np.array(0.2), max_steps=20).numpy()
 
 
@@ -212,7 +212,7 @@ def test_a_solver_of_the_users_own() -> None:
     solve = lambda a: wg.root(equations, X0, a)
     close(wg.jacobian(own)(A0), wg.jacobian(solve)(A0))
     close(wg.hessian(lambda a: own(a)[0])(A0), wg.hessian(lambda a: solve(a)[0])(A0), 1e-9)
-    with pytest.raises(ComputationError, match="custom_root: the solver has not converged"):
+    with pytest.raises(ComputationError, match="custom_root: the solver did not converge"):
         wg.custom_root(equations, lambda f, x0: x0, X0, A0).numpy()
 
 
@@ -244,7 +244,7 @@ def test_a_quadratic_minimum_is_a_linear_solve(method) -> None:
 
 
 def test_minimize_says_when_it_fails() -> None:
-    with pytest.raises(ComputationError, match=r"minimize \(bfgs\) has not converged after"):
+    with pytest.raises(ComputationError, match=r"minimize \(bfgs\) did not converge after"):
         wg.minimize(lambda x: -(x**2).sum(), np.ones(2), max_steps=30).numpy()
     with pytest.raises(ArgumentError, match="newton-cg"):
         wg.minimize(rosenbrock, np.zeros(4), A0, method="simplex")

@@ -93,5 +93,5 @@ def test_solve_ivp_with_jacobians(method) -> None:
 def test_bad_functions() -> None:
     with pytest.raises(ArgumentError, match="takes a function"):
         wg.scipy(3)
-    with pytest.raises(ArgumentError, match="hessp is by the first argument"):
+    with pytest.raises(ArgumentError, match="hessp differentiates with respect to the first argument"):
         wg.scipy(rosenbrock, argnum=1).hessp(X, X)

@@ -144,7 +144,7 @@ def test_check_lists_what_is_missing_and_where(tmp_path: Path) -> None:
     found = ran(tmp_path, "--check", "script.py")
     assert found.returncode == 1 and found.stdout.splitlines()[1].split() == ["torch.no_such_function", "script.py:13"]
     clean = str(tmp_path / script(tmp_path, TRAINING, "clean.py"))
-    assert checking.text([clean]) == "all names of PyTorch's that are used are there"
+    assert checking.text([clean]) == "all of the PyTorch names that are used exist in wengert.torch"
 
 
 def test_nothing_is_installed_by_importing() -> None:

@@ -115,5 +115,5 @@ def test_models_have_torchvisions_parts():
     with torch.no_grad():
         assert model.eval()(torch.zeros(1, 3, 32, 32)).shape == (1, 5)
     assert sum(1 for _ in models.vgg11_bn(num_classes=2, init_weights=False).features.children()) == 29
-    with pytest.raises(RuntimeError, match="nothing is downloaded"):
+    with pytest.raises(RuntimeError, match="downloads are not supported"):
         models.resnet18(weights="DEFAULT")

@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_names_the_one_before(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     old, new = checkpoints.save(1, state()), checkpoints.save(2, state())
     new.write_bytes(new.read_bytes()[:-5])
-    with pytest.raises(FileError, match=rf"is truncated.*Another checkpoint is there: {old}"):
+    with pytest.raises(FileError, match=rf"is truncated.*There is another checkpoint: {old}"):
         load_checkpoint(tmp_path)
     assert load_checkpoint(old)["step"] == 1
 

@@ -49,7 +49,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 def test_training_evaluating_and_going_on(capsys, tmp_path):
     first = told(capsys, "train", "digits", "--model", "mlp", *QUICK)
-    assert re.search(r"digits-mlp: 320 examples to learn from, 360 to test with", first)
+    assert re.search(r"digits-mlp: 320 training examples, 360 test examples", first)
     assert re.search(r"epoch 1/1  loss \d\.\d{4} \(test \d\.\d{4}\)  accuracy \d+\.\d\d% \(test", first)
     result = re.search(r"test accuracy .* on 360 examples", first)[0]
     assert result in told(capsys, "eval", "runs/digits-mlp")
@@ -57,7 +57,7 @@ def test_training_evaluating_and_going_on(capsys, tmp_path):
     again = told(capsys, "train", "digits", *QUICK)
     assert result in again and "runs/digits-mlp-2" in again  # the same seed gives the same results
     longer = told(capsys, "train", "--resume", "runs/digits-mlp", "--epochs", "2")
-    assert "going on at step 10" in longer and "epoch 2/2" in longer and "epoch 1/2" not in longer
+    assert "resuming at step 10" in longer and "epoch 2/2" in longer and "epoch 1/2" not in longer
 
 
 def test_every_setting_arrives(capsys, tmp_path):
@@ -174,15 +174,15 @@ def test_a_mistake_in_a_script_is_told_with_its_line(capsys, tmp_path):
         (["digitz"], "there is no data set 'digitz'; did you mean 'digits'?"),
         (["imagenet"], "there is no data set 'imagenet'; there is cifar10, digits, "),
         (["mnist", "--model", "mpl"], "there is no model for mnist 'mpl'; did you mean 'mlp'?"),
-        (["digits", "--batch-size", "0"], "batch size is 0; it is from 1 on"),
-        (["digits", "--epochs", "-1"], "epochs is -1; it is from 1 on"),
-        (["digits", "--lr", "0"], "lr is 0.0; it is above 0"),
+        (["digits", "--batch-size", "0"], "batch size must be at least 1, not 0"),
+        (["digits", "--epochs", "-1"], "epochs must be at least 1, not -1"),
+        (["digits", "--lr", "0"], "lr must be above 0"),
         (["digits", "--dtype", "float31"], "there is no dtype 'float31'; did you mean 'float32'?"),
-        (["digits", "--device", "tpu"], "train: 'tpu' is no device; there is 'cpu', and 'cuda'"),
+        (["digits", "--device", "tpu"], "train: 'tpu' is not a device; choose 'cpu', or 'cuda'"),
         (["missing.toml"], "missing.toml: No such file or directory"),
         (["missing.py"], "there is no file 'missing.py'"),
         ([], "train takes a data set, a recipe or a Python file"),
-        (["text"], "text takes a file to learn from: --file book.txt"),
+        (["text"], "text needs a file to train on: --file book.txt"),
         (["text", "--file", "nowhere.txt"], "nowhere.txt: No such file or directory"),
         (["text", "--file", "book.txt", "--model", "mlp"], "there is no model for text 'mlp'; there is gpt"),
         (["mnist"], "MNIST: there is no train-images-idx3-ubyte.gz in "),
@@ -203,7 +203,7 @@ def test_mistakes_are_told_in_a_line(capsys, book, monkeypatch, arguments, messa
         ("data = ", "is not TOML"),
         ("epochs = 3", "names no data set"),
         ('data = "digits"\nepoch = 3', "there is no setting in recipe.toml 'epoch'; did you mean 'epochs'?"),
-        ('data = "digits"\nepochs = "3"', "epochs is '3'; it is an integer"),
+        ('data = "digits"\nepochs = "3"', "epochs must be an integer, not '3'"),
         ('data = "digits"\nmodel = "mlp"\n[optimizer]\nname = "adm"', "no optimizer 'adm'; did you mean 'adam'?"),
         ('data = "digits"\nmodel = "mlp"\n[optimizer]\nrate = 3', "no setting in optimizer adamw 'rate'"),
         ('data = "digits"\nmodel = "mlp"\n[schedule]\nname = "cos"', "no schedule 'cos'; did you mean 'cosine'?"),
@@ -243,8 +243,8 @@ def test_a_loss_that_is_nan_is_told(capsys, tmp_path):
     ("text", "message"),
     [
         ("x = 1\n", "has no function data()"),
-        ("def data(): return 1\ndef model(): return 2\n", "gives two or three wg.data.Dataset, not int"),
-        (FILE.replace("LABEL", "1").replace("MLP(4, [3])", "MLP"), "gives a wg.nn.Module, not type"),
+        ("def data(): return 1\ndef model(): return 2\n", "must return two or three wg.data.Dataset, not int"),
+        (FILE.replace("LABEL", "1").replace("MLP(4, [3])", "MLP"), "must return a wg.nn.Module, not type"),
     ],
 )
 def test_mistakes_in_a_file_of_one_s_own_are_told(capsys, tmp_path, monkeypatch, text, message):
@@ -256,13 +256,15 @@ def test_mistakes_in_a_file_of_one_s_own_are_told(capsys, tmp_path, monkeypatch,
 
 def test_folders_and_runs_that_do_not_fit_are_told(capsys):
     told(capsys, "train", "digits", *QUICK, "--out", "here")
-    assert "has a run already: go on with --resume here" in told(capsys, "train", "digits", "--out", "here", status=1)
-    assert "is the end of its 1 epochs; --epochs" in told(capsys, "train", "--resume", "here", status=1)
+    assert "already has a run: continue it with --resume here" in told(
+        capsys, "train", "digits", "--out", "here", status=1
+    )
+    assert "has finished its 1 epochs; use --epochs" in told(capsys, "train", "--resume", "here", status=1)
     other = told(capsys, "train", "mnist", "--resume", "here", "--epochs", "2", status=1)
-    assert "a run goes on with the data it had" in other
+    assert "a resumed run keeps its data it had" in other
     other = told(capsys, "train", "--resume", "here", "--epochs", "2", "--batch-size", "3", status=1)
-    assert "a run goes on with the batch size it had" in other
-    assert "is a model of digits; generate takes one of text" in told(capsys, "generate", "here", status=1)
+    assert "a resumed run keeps its batch size it had" in other
+    assert "is a model of digits; generate needs a text model" in told(capsys, "generate", "here", status=1)
 
 
 def test_a_full_disk_is_told(tmp_path):

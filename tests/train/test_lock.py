@@ -42,7 +42,7 @@ def holder(tmp_path):
 
 @posix
 def test_a_second_run_in_a_folder_is_told_which_process_has_it(tmp_path, holder):
-    with pytest.raises(ArgumentError, match=rf"a run is in .* already, of process {holder.pid}"):
+    with pytest.raises(ArgumentError, match=rf"another run is using .*, in process {holder.pid}"):
         Run(short_recipe(), tmp_path).train()
     assert not (tmp_path / "recipe.toml").exists()  # nothing of the other run was touched
     holder.send_signal(signal.SIGKILL)

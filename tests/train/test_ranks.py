@@ -172,7 +172,9 @@ def test_a_nan_is_found_on_every_rank(tmp_path):
     def run(rank):
         run = Run(recipe(2, 3, data=str(file), model="", options={}), tmp_path / "run")
         before = [p.detach().numpy().copy() for p in run.task.model.parameters()]
-        with pytest.raises(NaNError, match=r"step 1: the loss is nan: log made 1 NaN of 32 elements(.|\n)*with_logs"):
+        with pytest.raises(
+            NaNError, match=r"step 1: the loss is nan: log produced 1 NaN of 32 elements(.|\n)*with_logs"
+        ):
             run.update()
         after = [p.detach().numpy() for p in run.task.model.parameters()]
         assert all((a == b).all() for a, b in zip(after, before))
@@ -183,7 +185,10 @@ def test_a_nan_is_found_on_every_rank(tmp_path):
 @forks
 def test_a_folder_that_is_in_use_is_told_on_every_rank(tmp_path):
     def run(rank):
-        with ranks.locked(tmp_path / "run"), pytest.raises(ArgumentError, match=r"a run is in|rank 0 cannot lock"):
+        with (
+            ranks.locked(tmp_path / "run"),
+            pytest.raises(ArgumentError, match=r"another run is using|rank 0 cannot lock"),
+        ):
             Run(recipe(2), tmp_path / "run").train()
 
     on_ranks(2, run, tmp_path)
@@ -200,12 +205,15 @@ def test_ranks_share_a_text(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ranks", "3"], "a batch of 32 does not divide among 3 ranks; --batch-size 33 does"),
-        (["--parts", "64"], "a batch of 32 does not divide among 64 parts; --batch-size 64 does"),
+        (["--ranks", "3"], "a batch of 32 does not divide among 3 ranks; --batch-size 33 would"),
+        (["--parts", "64"], "a batch of 32 does not divide among 64 parts; --batch-size 64 would"),
         (["--parts", "6"], "parts is 6; it is a power of two, such as 8"),
-        (["--ranks", "3", "--parts", "4"], "4 parts cannot be shared equally by 3 ranks; take ranks that divide 4"),
-        (["--ranks", "0"], "ranks is 0; it is from 1 on"),
-        (["--shard", "4"], "shard is 4; it is a stage of ZeRO, 1, 2 or 3, or 0 for none"),
+        (
+            ["--ranks", "3", "--parts", "4"],
+            "4 parts cannot be shared equally by 3 ranks; choose a number of ranks that divides 4",
+        ),
+        (["--ranks", "0"], "ranks must be at least 1, not 0"),
+        (["--shard", "4"], "shard must be a stage of ZeRO, 1, 2 or 3, or 0 for none, not 4"),
         (["--ranks", "2", "--no-compile"], "steps over 2 ranks are compiled; leave out --no-compile"),
         (["--parts", "2", "--no-compile"], "steps over 2 parts are compiled; leave out --no-compile"),
     ],
@@ -232,11 +240,11 @@ def test_another_number_of_ranks_than_the_launchers_is_told_in_a_line(capsys, mo
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert main(["train", "digits", "--ranks", "4"]) == 1
-    assert capsys.readouterr().err == ("wengert: --ranks is 4, and mpiexec started 2; leave out --ranks, or start 4\n")
+    assert capsys.readouterr().err == ("wengert: --ranks is 4, but mpiexec started 2; leave out --ranks, or start 4\n")
 
 
 def test_a_recipe_for_ranks_is_none_for_one_process(tmp_path):
-    with pytest.raises(ArgumentError, match=r"the recipe is for 2 ranks, and this is a world of 1 process. `wengert "):
+    with pytest.raises(ArgumentError, match=r"the recipe is for 2 ranks, but this world has 1 process. `wengert "):
         Run(recipe(2), tmp_path)
 
 

@@ -168,7 +168,7 @@ def test_accumulated_batches_are_one_large_batch(file, tmp_path):
 
 
 def test_evaluation_counts_every_example_once(file, tmp_path):
-    run = Run(recipe_of(file, batch_size=10), tmp_path)  # 25 to test with: the last batch is padded
+    run = Run(recipe_of(file, batch_size=10), tmp_path)  # 25 test examples: the last batch is padded
     run.update()
     found = run.evaluate()
     x, y = (wg.tensor(array) for array in run.task.test.arrays)
@@ -228,7 +228,7 @@ def test_a_nan_stops_with_the_step_and_the_op(tmp_path, monkeypatch):
         "    return {'loss': wg.cross_entropy(model(x), y, reduction='none') + wg.log(x[:, 0] + 2.2)}\n"
     )
     run = Run(recipe_of(str(tmp_path / "with_logs.py"), epochs=9), tmp_path / "out")
-    with pytest.raises(NaNError, match=r"step \d+: the loss is nan: log made \d NaN of 10 elements(.|\n)*with_logs.py"):
+    with pytest.raises(NaNError, match=r"step \d+: the loss is nan: log produced \d NaN(.|\n)*with_logs.py"):
         for _ in range(60):
             weights = [p.detach().numpy().copy() for p in run.task.model.parameters()]
             run.update()
@@ -240,12 +240,12 @@ def test_an_objective_without_a_loss_for_each_example_is_refused(tmp_path):
         DROPOUT + "\n\ndef objective(model, x, y):\n    return {'loss': wg.cross_entropy(model(x), y)}\n"
     )
     run = Run(recipe_of(str(tmp_path / "with_mean.py")), tmp_path / "out")
-    with pytest.raises(wg.errors.ShapeError, match="a loss for each example"):
+    with pytest.raises(wg.errors.ShapeError, match="one loss for each example"):
         run.update()
 
 
 def test_a_batch_for_each_update_is_needed(file, tmp_path):
-    with pytest.raises(ArgumentError, match="an epoch of 7 batches has no update of 8 batches"):
+    with pytest.raises(ArgumentError, match="an epoch of 7 batches is too short for an update of 8 batches"):
         Run(recipe_of(file, accumulate=8), tmp_path)
 
 
@@ -282,7 +282,7 @@ def test_examples_are_held_back_to_choose_by(tmp_path):
 def test_a_run_that_may_stop_early_holds_back_a_tenth(tmp_path, file):
     assert len(Run(Recipe(data="digits", model="mlp", patience=3), tmp_path).task.validation) == 144
     assert Run(Recipe(data=file), tmp_path).task.validation is None
-    with pytest.raises(ArgumentError, match="a file's data\\(\\) gives a third data set"):
+    with pytest.raises(ArgumentError, match="a file's data\\(\\) returns a third data set"):
         Run(Recipe(data=file, validation=0.1), tmp_path)
 
 

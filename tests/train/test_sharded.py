@@ -104,7 +104,7 @@ def test_a_rank_killed_while_saving_leaves_the_checkpoint_before(tmp_path, victi
     assert statuses[victim] == -signal.SIGKILL and statuses.count(0) == RANKS - 1
     assert (tmp_path / "step-000002").exists() and not is_complete(tmp_path / "step-000002")
     assert value_of(tmp_path) == 1
-    with pytest.raises(FileError, match=r"is incomplete.*Another checkpoint is there: .*step-000001"):
+    with pytest.raises(FileError, match=r"is incomplete.*There is another checkpoint: .*step-000001"):
         load_checkpoint(tmp_path / "step-000002")
     Checkpoints(tmp_path).save(3, {})
     assert sorted(os.listdir(tmp_path)) == ["step-000001", "step-000003.safetensors"]
@@ -241,6 +241,6 @@ def test_the_commands_take_checkpoints_of_several_ranks(tmp_path, capsys):
 
     assert main(["eval", str(folder)]) == 0
     assert main(["train", "--resume", str(tmp_path / "run")]) == 0
-    assert "going on at step 3" in capsys.readouterr().out
+    assert "resuming at step 3" in capsys.readouterr().out
     names = sorted(os.listdir(tmp_path / "run" / "checkpoints"))
     assert names == ["best.safetensors", "step-000003", "step-000004.safetensors", "step-000008.safetensors"]

@@ -42,7 +42,7 @@ def test_the_display_fits_the_terminal(tmp_path, columns):
         while "ended" not in shown and time.monotonic() < until:
             time.sleep(0.2)
             shown = tmux(server, "capture-pane", "-p")
-        assert "go on with: wengert train --resume" in "".join(shown.split("\n")), shown
+        assert "resume with: wengert train --resume" in "".join(shown.split("\n")), shown
         lines = [line for line in shown.splitlines() if line.startswith("epoch") and "(test" in line]
         assert lines and all(line.rstrip().endswith("s") for line in lines)  # each within its line
     finally:

@@ -32,7 +32,7 @@ pi = math.pi
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype; `x` itself if it has that and no copy is wanted.
+    """`x` in another dtype; `x` itself if it already has that dtype and no copy is wanted.
 
     >>> import wengert as wg
     >>> wg.astype(wg.tensor([1.7, -1.7]), wg.int32).tolist()
@@ -60,7 +60,7 @@ def _dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype in which values, dtypes and Python numbers meet; the numbers are weak.
+    """The dtype that values, dtypes and Python numbers promote to; Python numbers are weakly typed.
 
     >>> import wengert as wg
     >>> wg.result_type(wg.int8, wg.float16, 3.0)
@@ -77,7 +77,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether a value of one dtype takes the other by promotion, where the two meet.
+    """Whether promotion rules allow a value of one dtype to become the other.
 
     >>> import wengert as wg
     >>> wg.can_cast(wg.int32, wg.float64), wg.can_cast(wg.float64, wg.int32)
@@ -111,7 +111,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     if isinstance(kind, tuple):
         return any(isdtype(dtype, each) for each in kind)
     if isinstance(kind, str) and kind not in _KINDS:
-        raise ArgumentError(f"isdtype: {kind!r} is no kind of dtype; there are {', '.join(_KINDS)}")
+        raise ArgumentError(f"isdtype: {kind!r} is not a kind of dtype; the kinds are {', '.join(_KINDS)}")
     return dtype in _KINDS[kind] if isinstance(kind, str) else dtype is as_dtype(kind)
 
 
@@ -136,7 +136,7 @@ class IntegerInfo(NamedTuple):
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The limits of a floating-point dtype; of a complex one, those of its parts.
+    """The limits of a floating-point dtype; for a complex dtype, those of its real and imaginary parts.
 
     >>> import wengert as wg
     >>> wg.finfo(wg.float32).bits
@@ -168,10 +168,10 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 class NamespaceInfo:
-    """What this namespace has: devices, dtypes, capabilities."""
+    """What this namespace offers: devices, dtypes, capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What is optional in the standard: indexing by masks and shapes that depend on data are here."""
+        """The standard's optional features: boolean indexing and data-dependent shapes are both supported."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
@@ -179,7 +179,7 @@ class NamespaceInfo:
         return devices.default
 
     def devices(self) -> list[str]:
-        """The devices there are."""
+        """The available devices."""
         return [devices.HOST, *devices.gpus()]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
@@ -193,7 +193,7 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
-        """The standard's dtypes, all or those of a kind, by name. There are float16 and bfloat16 besides."""
+        """The standard's dtypes by name, all of them or those of one kind. Wengert also has float16 and bfloat16."""
         check_device(device, "dtypes")
         standard = [dtype for dtype in dtypes.ALL if dtype not in dtypes.HALF]
         return {dtype.name: dtype for dtype in standard if kind is None or isdtype(dtype, kind)}

@@ -1,4 +1,4 @@
-"""Tensors made from what others hold: numbers, nested lists, NumPy arrays, anything that NumPy can read, Tensors.
+"""Tensors made from other objects: numbers, nested lists, NumPy arrays, anything that NumPy can read, Tensors.
 
 `tensor` makes a new one with no history; `asarray` takes a Tensor as it is, with its history.
 """
@@ -58,7 +58,7 @@ def _untracked(value: Any, dtype: np.dtype[Any] | None, copy: bool) -> Node:
     if dtype is None:
         if array.dtype.kind in _NO_NUMBERS:
             held = _NO_NUMBERS[array.dtype.kind]
-            raise DTypeError(f"cannot make a tensor of a {type(value).__name__}: it holds {held}, not numbers")
+            raise DTypeError(f"cannot make a tensor from a {type(value).__name__}: it holds {held}, not numbers")
         dtype = as_dtype(array.dtype if _has_dtype(value) else _PYTHON_KINDS.get(array.dtype.kind, array.dtype))
     if array.dtype.kind in "fV" and dtype.kind in "iu":
         return data(cast_array(native(array, as_dtype(array.dtype)), dtype))
@@ -84,7 +84,7 @@ def _read(value: Any) -> np.ndarray[Any, Any]:
         only_dlpack = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
         return np.from_dlpack(value) if only_dlpack else np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise ShapeError(f"cannot make a tensor of this: {error}") from None
+        raise ShapeError(f"cannot make a tensor from this value: {error}") from None
 
 
 def _has_dtype(value: Any) -> bool:
@@ -105,9 +105,9 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor of this: a Tensor as it is, differentiable; a number, nested lists or an array as a new one.
+    """Convert `obj` to a tensor. A Tensor is returned as it is, still differentiable; anything else becomes a new one.
 
-    `copy=True` always makes a new one, `copy=False` raises where that is needed.
+    `copy=True` always makes a copy; `copy=False` raises an error if a copy is needed.
 
     >>> import wengert as wg
     >>> x = wg.tensor([1.0, 2.0])
@@ -129,6 +129,8 @@ def _require_no_copy(obj: Any, dtype: Any) -> None:
     if not isinstance(obj, (Tensor, np.ndarray)) and not _is_on_gpu(obj):
         raise ArgumentError(f"asarray: a {type(obj).__name__} cannot become a tensor without a copy")
     if isinstance(obj, np.ndarray) and native(obj, as_dtype(obj.dtype)) is not obj:
-        raise ArgumentError("asarray: an array of another byte order, or unaligned, is no tensor without a copy")
+        raise ArgumentError(
+            "asarray: an array that is unaligned or in non-native byte order cannot become a tensor without a copy"
+        )
     if dtype is not None and obj.dtype != as_dtype(dtype):
         raise ArgumentError(f"asarray: {obj.dtype} cannot become {as_dtype(dtype)} without a copy")

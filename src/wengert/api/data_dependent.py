@@ -1,9 +1,9 @@
-"""Functions whose results have a shape that only the data says: nonzero, unique, masked_select, bincount.
+"""Functions whose results have a data-dependent shape: nonzero, unique, masked_select, bincount.
 
-They look at the value, so they work over Tensors and compute what is pending. Of a value that is not on the host they
-look at one number or two, the size of the result and what has to be checked; elements stay where they are. Within a
-function that is recorded with abstract inputs there is no value: they raise and name what keeps its size. Values they
-return are gathered from their argument, and have the gather's derivative.
+They read the value, so they work over Tensors and compute what is pending. For a value on a device they read only one
+or two numbers, the size of the result and what must be checked; elements stay on the device. Within a function that is
+recorded with abstract inputs there is no value: they raise an error that names an alternative of fixed size. Values
+they return are gathered from their argument, and have the gather's derivative.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from wengert.tensor import Tensor, engine, unwrap
 
 
 class UniqueAll(NamedTuple):
-    """The distinct values, where each is first, which one each element is, and how often each occurs."""
+    """The distinct values, the index of each one's first occurrence, the inverse indices, and the counts."""
 
     values: Tensor
     indices: Tensor
@@ -65,7 +65,7 @@ class UniqueCounts(NamedTuple):
 
 
 class UniqueInverse(NamedTuple):
-    """The distinct values and which one each element is."""
+    """The distinct values, and for each element the index of its value among them."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -81,8 +81,8 @@ def _look(x: Tensor, name: str, instead: str) -> Any:
         array = engine.value(x.node)
     except AbstractValueError as error:
         raise AbstractValueError(
-            f"{name}: the shape of the result depends on the data, and there is none while recording with abstract "
-            f"inputs. {instead}"
+            f"{name}: the shape of the result depends on the data, and abstract inputs have no data while a function "
+            f"is recorded. {instead}"
         ) from error
     return array.astype(float32) if array.dtype in HALF else array
 
@@ -110,7 +110,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
 
 
 def argwhere(x: Any, /) -> Tensor:
-    """The indices of the elements that are not zero, those of an element in a row.
+    """The indices of the elements that are not zero, one row for each element.
 
     >>> import wengert as wg
     >>> wg.argwhere(wg.tensor([[0, 1], [2, 0]])).tolist()
@@ -124,7 +124,7 @@ def argwhere(x: Any, /) -> Tensor:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each of the numbers 0, 1, ... occurs; with weights, their sum for each number.
+    """Count how often each of the numbers 0, 1, ... occurs; with `weights`, sum the weights of each number instead.
 
     >>> import wengert as wg
     >>> wg.bincount(wg.tensor([0, 2, 2])).tolist()
@@ -136,7 +136,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     count = _count_of_numbers(x, "bincount", "Keep the size: wg.sum(wg.one_hot(x, n), axis=0)")
     if count is None:
         low = int(_look(Tensor(reduce.min(x.node)), "bincount", ""))
-        raise ShapeError(f"bincount counts the numbers from 0 up; one of them is {low}")
+        raise ShapeError(f"bincount counts non-negative integers; the smallest value here is {low}")
     size = max(count, int(minlength))
     if weights is None:
         return Tensor(BINCOUNT(x.node, size=size))
@@ -144,7 +144,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     if values.dtype not in INEXACT:
         values = values.to(float64)
     if tuple(values.shape) != tuple(x.shape):
-        raise ShapeError(f"bincount: {x.shape[0]} numbers, and weights of shape {values.shape}")
+        raise ShapeError(f"bincount: got {x.shape[0]} numbers but weights of shape {values.shape}")
     return _index_add(asarray(np.zeros(size, values.dtype)).to(x.device), 0, x, values)
 
 
@@ -173,7 +173,7 @@ def masked_select(x: Any, mask: Any, /) -> Tensor:
     """
     x, mask = asarray(x), asarray(mask)
     if mask.dtype is not bool_:
-        raise DTypeError(f"masked_select: the mask is boolean, not {mask.dtype}; compare first, as in x > 0")
+        raise DTypeError(f"masked_select: the mask must be boolean, not {mask.dtype}; compare first, as in x > 0")
     look = _looking("masked_select", "Keep the size: wg.where(mask, x, 0)")
     shape = np.broadcast_shapes(x.shape, mask.shape)
     places = flat_places(broadcast_to(mask.node, shape), look)
@@ -183,7 +183,7 @@ def masked_select(x: Any, mask: Any, /) -> Tensor:
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
     """`x` with `x[indices]` replaced by `values`, or with them added: an integer array for each of the first axes.
 
-    A boolean mask stands for the places where it is true.
+    A boolean mask stands for the indices at which it is true.
 
     >>> import wengert as wg
     >>> wg.index_put(wg.tensor([1, 2, 3]), (wg.tensor([True, False, True]),), wg.tensor(0)).tolist()
@@ -201,9 +201,9 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
 
 
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Tensor:
-    """`x` with each element repeated along an axis; of the flattened `x` without one.
+    """`x` with each element repeated along an axis; without an axis, `x` is flattened first.
 
-    `repeats` is a number, or one for each element along the axis.
+    `repeats` is one number, or one number for each element along the axis.
 
     >>> import wengert as wg
     >>> wg.repeat(wg.tensor([1, 2]), 2).tolist(), wg.repeat(wg.tensor([1, 2]), [1, 3]).tolist()
@@ -224,7 +224,7 @@ def _repeated(x: Tensor, repeats: Tensor, axis: int) -> Tensor:
     both = Tensor(stack([reduce.sum(counts), reduce.min(counts)]))
     total, low = map(int, _look(both, "repeat", "Give repeats as numbers or a NumPy array"))
     if low < 0:
-        raise ArgumentError(f"repeat: repeats are not negative, {low} is")
+        raise ArgumentError(f"repeat: repeats cannot be negative, but one of them is {low}")
     ends = CUMSUM(counts, axis=0, backwards=False)
     return _taken(x, searchsorted(ends, arange(total, dtype=int64, device=x.device), side="right"), at)
 
@@ -263,7 +263,8 @@ def _unique(x: Any, name: str, axis: int | None = None, equal_nan: bool = False)
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct values of `x`, sorted, where each is first, which one each element is, and their counts.
+    """The sorted distinct values of `x`, the index of each one's first occurrence, the inverse indices, and the
+    counts.
 
     >>> import wengert as wg
     >>> wg.unique_all(wg.tensor([3, 1, 3])).values.tolist()
@@ -284,7 +285,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct values of `x`, sorted, and for each element of `x` which one it is.
+    """The sorted distinct values of `x`, and for each element of `x` the index of its value among them.
 
     >>> import wengert as wg
     >>> wg.unique_inverse(wg.tensor([3, 1, 3])).inverse_indices.tolist()
@@ -295,7 +296,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 
 def unique_values(x: Any, /) -> Tensor:
-    """The distinct values of `x`, sorted. Each NaN is one of its own.
+    """The distinct values of `x`, sorted. Every NaN counts as distinct.
 
     >>> import wengert as wg
     >>> wg.unique_values(wg.tensor([3, 1, 3])).tolist()
@@ -312,9 +313,11 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """The distinct values of `x` (or its distinct slices along an axis), sorted; with what else is asked for, a tuple.
+    """The distinct values of `x` (or its distinct slices along an axis), sorted. A tuple if more than the values is
+    requested.
 
-    NaNs count as equal, as in NumPy; `unique_values` and its kin follow the Array API, where they do not.
+    NaNs count as equal, as in NumPy; `unique_values` and its relatives follow the Array API, where each NaN is
+    distinct.
 
     >>> import wengert as wg
     >>> wg.unique(wg.tensor([3, 1, 3])).tolist()
@@ -329,9 +332,10 @@ def unique(
 def unique_consecutive(
     x: Any, /, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None
 ) -> Any:
-    """`x` without elements (or, along an axis, slices) that are the same as the one before; a vector without an axis.
+    """`x` without elements (or, along an axis, slices) that equal the one before; without an axis, `x` is flattened
+    first.
 
-    With what else is asked for, a tuple: which one each element is, and how long each run is.
+    A tuple if requested: also the inverse indices, and the length of each run.
 
     >>> import wengert as wg
     >>> wg.unique_consecutive(wg.tensor([1, 1, 2, 1])).tolist()

@@ -1,6 +1,7 @@
-"""Layers' functions that draw random numbers, beside dropout: noisy choices, random slopes, pooling at random places.
+"""Functions of layers that draw random numbers, besides dropout: noisy choices, random slopes, pooling at random
+positions.
 
-They draw from a generator of one's own or from the default one, as everything in `random` does.
+They draw from a given generator or from the default one, like everything in `random`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def feature_alpha_dropout(
     """
     x = checked("feature_alpha_dropout", x, p)
     if x.ndim < 2:
-        raise ShapeError(f"feature_alpha_dropout: the input is (N, C, ...); its shape is {x.shape}")
+        raise ShapeError(f"feature_alpha_dropout: the input must have shape (N, C, ...), not {x.shape}")
     if not training or not p:
         return x
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
@@ -59,7 +60,7 @@ def rrelu(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """`x` where it is positive, elsewhere times a random slope between two bounds, or their mean when not training.
+    """`x` where it is positive; elsewhere `x` times a random slope between two bounds (their mean when not training).
 
     >>> import wengert as wg
     >>> wg.rrelu(wg.tensor([-2.0, 3.0]), 0.25, 0.75).tolist()
@@ -69,7 +70,7 @@ def rrelu(
     if x.dtype not in FLOATING:
         raise DTypeError(f"rrelu takes floating-point values, not {x.dtype}")
     if not lower <= upper:
-        raise ArgumentError(f"rrelu: lower {lower!r} is more than upper {upper!r}")
+        raise ArgumentError(f"rrelu: lower {lower!r} is greater than upper {upper!r}")
     slope: Any = (lower + upper) / 2
     if training:
         slope = uniform(x.shape, lower, upper, dtype=x.dtype, device=x.device, generator=generator)
@@ -79,9 +80,9 @@ def rrelu(
 def gumbel_softmax(
     logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1, *, generator: Generator | None = None
 ) -> Tensor:
-    """Random weights along an axis that are nearly a choice of one: `softmax((logits + noise) / tau)`.
+    """Random weights along an axis that approximate a one-hot choice: `softmax((logits + noise) / tau)`.
 
-    With `hard` it is a choice, a 1 among zeros, with the derivative of the weights.
+    With `hard` the result is one-hot, with the derivative of the soft weights.
 
     >>> import wengert as wg
     >>> sorted(wg.gumbel_softmax(wg.zeros(4), hard=True).tolist())
@@ -91,7 +92,7 @@ def gumbel_softmax(
     if logits.dtype not in FLOATING:
         raise DTypeError(f"gumbel_softmax takes floating-point values, not {logits.dtype}")
     if not tau > 0:
-        raise ArgumentError(f"gumbel_softmax: the temperature tau is positive, not {tau!r}")
+        raise ArgumentError(f"gumbel_softmax: the temperature tau must be positive, not {tau!r}")
     at = normalize_axis(dim, logits.ndim, "gumbel_softmax")
     noise = gumbel(logits.shape, dtype=logits.dtype, device=logits.device, generator=generator)
     soft = _softmax(((logits + noise) / tau).node, axis=at)
@@ -116,9 +117,11 @@ def fractional_max_pool2d(
     *,
     generator: Generator | None = None,
 ) -> Any:
-    """The largest element of each of `output_size` windows at random places (Graham, "Fractional max-pooling", 2014).
+    """The largest element of each of `output_size` windows at random positions (Graham, "Fractional max-pooling",
+    2014).
 
-    Instead of the size its ratio to the input's may be given. With `return_indices` also each one's place in its plane.
+    `output_ratio`, relative to the input's size, may be given instead. With `return_indices` the result also includes
+    the index of each maximum within its plane.
 
     >>> import wengert as wg
     >>> wg.fractional_max_pool2d(wg.zeros((1, 3, 9, 9)), 2, output_ratio=0.5).shape
@@ -159,14 +162,15 @@ def _fractional(
     name, x = f"fractional_max_pool{axes}d", asarray(x)
     if x.dtype not in FLOATING or x.ndim not in (axes + 1, axes + 2):
         raise ShapeError(
-            f"{name}: the input is floating-point, (N, C) or (C,) and {axes} axes; it is {x.dtype} {x.shape}"
+            f"{name}: the input must be floating-point, with axes (N, C) or (C,) followed by {axes} more; it is "
+            f"{x.dtype} {x.shape}"
         )
     if (output_size is None) == (output_ratio is None):
         raise ArgumentError(f"{name}: give either output_size or output_ratio")
     if output_size is None:
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * axes
         if len(ratios) != axes or not all(0 < ratio < 1 for ratio in ratios):
-            raise ArgumentError(f"{name}: output_ratio is {axes} numbers between 0 and 1, not {output_ratio!r}")
+            raise ArgumentError(f"{name}: output_ratio must be {axes} numbers between 0 and 1, not {output_ratio!r}")
         output_size = tuple(int(n * ratio) for n, ratio in zip(x.shape[-axes:], ratios))
     counts = per_axis(output_size, axes, name, "output_size")
     lead = x.shape[: x.ndim - axes]
@@ -174,6 +178,6 @@ def _fractional(
         samples = uniform((*lead, axes), dtype=x.dtype, device=x.device, generator=generator)
     places = asarray(samples)
     if places.size != math.prod(lead) * axes:
-        raise ShapeError(f"{name}: the random samples are {(*lead, axes)}; their shape is {places.shape}")
+        raise ShapeError(f"{name}: the random samples must have shape {(*lead, axes)}, not {places.shape}")
     at = stop_gradient(reshape(places.node, (*lead, axes)))
     return wrap(fractional_max(name, axes, x.node, kernel, counts, at, return_indices), x.family)

@@ -1,12 +1,12 @@
 """`save` and `load`: nested containers of tensors in one safetensors file, with no code in it.
 
-The suffixes `.pt` and `.pth` ask for PyTorch's format instead, which `torch_format` reads and writes; nothing in such a
+The suffixes `.pt` and `.pth` select PyTorch's format instead, which `torch_format` reads and writes; nothing in such a
 file is run. Models in several files with an index are read by `indexed_files`.
 
 A file holds the tensors by their path ("layers.0.weight"), so that other programs can read it, and in its metadata the
-structure as JSON and checksums of it and of each tensor. It is written beside its place and moved there when it is
-complete: a crash leaves the old file as it was. How arrays lie in a file is the
-neighbour `safetensors_format`'s concern, what a folder that several ranks wrote holds is `sharded_files`'s.
+structure as JSON and checksums of it and of each tensor. It is written to a temporary file and renamed when it is
+complete: a crash leaves the old file unchanged. `safetensors_format` handles the layout of arrays in a file,
+`sharded_files` folders written by several ranks.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def path_of(path: Any, caller: str) -> Path:
         raise ArgumentError(f"{caller}{hint}{other}")
     try:
         if b"\0" in os.fsencode(path):
-            raise ValueError("it has a zero byte in it")
+            raise ValueError("it contains a null byte")
         return Path(path)
     except (ValueError, TypeError) as error:
-        raise ArgumentError(f"{caller}: {path!r} is not a path: {error}") from None
+        raise ArgumentError(f"{caller}: {path!r} is not a valid path: {error}") from None
 
 
 # --- saving ---------------------------------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ def path_of(path: Any, caller: str) -> Path:
 def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Write a nested container (dicts, lists, tuples) of tensors, arrays, numbers, strings and None to a file.
 
-    A tensor that stands in several places is stored once, and is one tensor again after `load`. A path that ends in
-    `.pt` or `.pth` gets PyTorch's format, which `torch.load` reads; any other safetensors.
+    A tensor that occurs several times is stored once, and is one tensor again after `load`. A path that ends in
+    `.pt` or `.pth` is written in PyTorch's format, which `torch.load` reads; any other path in safetensors format.
 
     >>> import tempfile, wengert as wg
     >>> path = tempfile.mkdtemp() + "/model.safetensors"
@@ -91,20 +91,21 @@ def _described_for_torch(value: Any) -> torch_format.TensorInStorage | None:
 
 
 class NamedValue(NamedTuple):
-    """A tensor or an array of a container, and the keys that lead to it."""
+    """A tensor or an array in a container, with the keys that lead to it."""
 
     value: Any
     path: tuple[Any, ...]
 
 
 def described(tree: Any) -> tuple[Any, dict[str, NamedValue]]:
-    """A container as a description that JSON can hold, and its tensors and arrays by the names it gives them."""
+    """A JSON-serialisable description of a container, and its tensors and arrays by the names that the description
+    uses."""
     writer = _Writer()
     try:
         structure = writer.describe(tree, ())
         json.dumps(structure)
     except RecursionError:
-        raise ArgumentError("save: there is not enough stack left for a value so deep in containers") from None
+        raise ArgumentError("save: the containers are nested too deeply for the remaining stack") from None
     return structure, writer.values
 
 
@@ -113,7 +114,7 @@ def _on_host(value: Any) -> np.ndarray[Any, Any]:
 
 
 def write_described(path: Path, arrays: Arrays, described: str) -> None:
-    """Write arrays and the description of what they make up, with checksums of both."""
+    """Write arrays and a description of the container they belong to, with checksums of both."""
     checksums = json.dumps({name: _checksum(array) for name, array in arrays.items()})
     metadata = {
         "format": "wengert",
@@ -148,13 +149,13 @@ class _Writer:
         if isinstance(value, dict) or type(value) in (list, tuple):
             return self._describe_container(value, path)
         raise ArgumentError(
-            f"save: {_where(path)} is a {type(value).__name__}; a file holds dicts, lists, tuples, tensors, numbers, "
-            "strings and None. Save what it is made of instead (a dataclass: dataclasses.asdict(x))"
+            f"save: {_where(path)} is a {type(value).__name__}; a file can hold dicts, lists, tuples, tensors, "
+            "numbers, strings and None. Save its contents instead (a dataclass: dataclasses.asdict(x))"
         )
 
     def _describe_container(self, value: Any, path: tuple[Any, ...]) -> dict[str, Any]:
         if id(value) in self.within:
-            raise ArgumentError(f"save: {_where(path)} is a container that it is itself in")
+            raise ArgumentError(f"save: {_where(path)} is a container that contains itself")
         if len(path) >= DEEPEST:
             raise ArgumentError(f"save: containers are nested more than {DEEPEST} deep, at {_where(path[:5])}")
         self.within.add(id(value))
@@ -168,7 +169,7 @@ class _Writer:
 
     def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
         if type(key) not in (str, int):
-            raise ArgumentError(f"save: {_where(path)} has the key {key!r}; keys are strings or integers")
+            raise ArgumentError(f"save: {_where(path)} has the key {key!r}; keys must be strings or integers")
         return key if type(key) is str else _described_integer(key)
 
     def _store(self, value: Any, path: tuple[Any, ...]) -> str:
@@ -186,7 +187,8 @@ def _described_integer(value: int) -> Any:
 
 
 def storable(array: np.ndarray[Any, Any], path: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-    """The array as safetensors takes it: in one piece and little-endian; complex128, which it lacks, as pairs."""
+    """The array in a form that safetensors can store: contiguous and little-endian; complex128, which it lacks, as
+    pairs."""
     try:
         array = tensor(array, copy=False).numpy()
     except DTypeError as error:
@@ -217,18 +219,20 @@ def _checksum_of_description(structure: str, checksums: str) -> str:
 
 
 def load(path: str | os.PathLike[str], map_location: torch_format.MapLocation = None) -> Any:
-    """What `save` wrote to a file. A safetensors file of another program is a dict of its tensors by name.
+    """Load what `save` wrote. A safetensors file from another program loads as a dict of its tensors by name.
 
-    Of a folder that `wg.distributed.save_checkpoint` wrote, on any number of ranks, it gives the whole tensors. Of a
-    folder of Hugging Face, or of a `*.index.json` in it, it gives the tensors of all files by name.
+    A folder that `wg.distributed.save_checkpoint` wrote, on any number of ranks, loads as whole tensors. A
+    Hugging Face folder, or a `*.index.json` in it, loads as the tensors of all its files by name.
 
-    PyTorch's files (`.pt`, `.pth`) are read too, with nothing in them run: tensors, dicts, lists, numbers and text
-    come back, and whatever else a file has is refused by its name. Tensors that share memory there do so here.
+    PyTorch's files (`.pt`, `.pth`) are read too, without executing any code in them: tensors, dicts, lists, numbers and
+    strings are loaded, and anything else is refused with an error that names it. Tensors that share memory in the file
+    share it here.
 
-    Tensors are on the host, or where `map_location` says: a device, a dict of devices, or a function of a storage and
-    its device, as PyTorch's.
+    Tensors are loaded onto the host, or onto the device that `map_location` names: a device, a dict of devices, or a
+    function of a storage and its device, as in PyTorch.
 
-    float8 and float4 tensors of other programs are read as float16 (F8_E8M0 as float32), which holds all their values.
+    float8 and float4 tensors from other programs are read as float16 (F8_E8M0 as float32), which represents all their
+    values exactly.
 
     >>> import wengert as wg
     >>> import tempfile
@@ -249,7 +253,7 @@ def load(path: str | os.PathLike[str], map_location: torch_format.MapLocation = 
         return torch_format.read(file, make=maker.tensor, make_parameter=maker.parameter, map_location=map_location)
     arrays, metadata = safetensors_format.read(file)
     if sharded_files.SHARD in metadata:
-        raise FileError(f"load: {str(file)!r} is the part of one rank; load the folder that it is in")
+        raise FileError(f"load: {str(file)!r} holds the part of one rank only; load the folder that contains it")
     if metadata.get("format") != "wengert" and not any(name in metadata for name in _OUR_METADATA):
         return _moved({name: tensor(array, copy=False) for name, array in arrays.items()}, map_location)
     return _moved(_restored(file, metadata, arrays), map_location)
@@ -296,7 +300,7 @@ def _on(tree: Any, device: str, made: dict[int, Tensor]) -> Any:
 
 def _restored(path: Path, metadata: dict[str, str], arrays: Arrays) -> Any:
     if metadata.get("format") != "wengert" or "version" not in metadata:
-        raise FileError(f"load: {str(path)!r} was altered: its description has no format or no version")
+        raise FileError(f"load: {str(path)!r} is corrupt: its description has no format or no version")
     version = metadata["version"]
     if version != str(VERSION):
         raise FileError(f"load: {str(path)!r} has format version {version}; this Wengert reads version {VERSION}")
@@ -307,21 +311,21 @@ def _restored(path: Path, metadata: dict[str, str], arrays: Arrays) -> Any:
         is_as_saved = metadata["checksum"] == _checksum_of_description(metadata["structure"], metadata["checksums"])
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         what = getattr(error, "message", str(error))  # of an error of ours without the caller's line
-        raise FileError(f"load: {str(path)!r} was altered: its description does not fit its tensors: {what}") from None
+        raise FileError(f"load: {str(path)!r} is corrupt: its description does not match its tensors: {what}") from None
     if changed:
-        raise FileError(f"load: {str(path)!r} was altered: the tensor {changed[0]!r} is not what was saved")
+        raise FileError(f"load: {str(path)!r} is corrupt: the checksum of the tensor {changed[0]!r} does not match")
     if not is_as_saved:
-        raise FileError(f"load: {str(path)!r} was altered: its description is not what was saved")
+        raise FileError(f"load: {str(path)!r} is corrupt: the checksum of its description does not match")
     return value
 
 
 def rebuilt(structure: Any, arrays: Mapping[str, Any], path: Path, made: dict[str, Tensor] | None = None) -> Any:
-    """The container that a description of a checkpoint stands for; `made` are the tensors there are already."""
+    """Rebuild the container that a checkpoint's description stands for; `made` holds the tensors that exist already."""
     try:
         return _rebuilt(structure, arrays, {} if made is None else made)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         what = getattr(error, "message", str(error))
-        raise FileError(f"load: {str(path)!r} was altered: its description does not fit its tensors: {what}") from None
+        raise FileError(f"load: {str(path)!r} is corrupt: its description does not match its tensors: {what}") from None
 
 
 def _rebuilt(part: Any, arrays: Mapping[str, Any], made: dict[str, Tensor]) -> Any:

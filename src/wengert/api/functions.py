@@ -1,6 +1,5 @@
-"""The public functions, each a function of `ops` lifted to Tensors: a line a function, a section a family.
-
-The last section makes some of them methods. Names and argument names are the Array API standard's where it has them.
+"""The public functions, each a function of `ops` lifted to Tensors: one line per function, one section per family. The
+last section makes some of them methods. Names and argument names are the Array API standard's where it has them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Generators: where random numbers come from.
+"""Generators: the source of random numbers.
 
-A `Generator` is two Tensors, a key (from the seed) and a counter. A draw is a function of both and moves the counter
-on: each draw differs from the last, a seed gives the same numbers again, and a value that is computed a second time
-(for a backward pass, by `checkpoint`) is the same one. The bits are made in `ops.random`; `random` makes distributions
-of them.
+A `Generator` is two Tensors, a key (from the seed) and a counter. A draw is a function of both and advances the
+counter: each draw differs from the last, a seed reproduces the same numbers, and a value that is recomputed (for a
+backward pass, by `checkpoint`) stays the same. `ops.random` generates the bits; `random` turns them into distributions.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from wengert.tensor import Tensor
 
 
 class Generator:
-    """A source of random numbers: a key and a counter, both Tensors. Without a seed it starts somewhere unpredictable.
+    """A source of random numbers: a key and a counter, both Tensors. Without a seed it starts from an unpredictable
+    state.
 
     >>> import wengert as wg
     >>> first, again = wg.random.Generator(7), wg.random.Generator(7)
@@ -39,23 +39,23 @@ class Generator:
         self.seed(int.from_bytes(os.urandom(8), "little") if seed is None else seed)
 
     def seed(self, seed: int) -> Generator:
-        """Start again from this seed, an integer of which the lowest 64 bits count."""
+        """Restart from this seed, an integer of which the lowest 64 bits are used."""
         try:
             number = seed.__index__() % (1 << 64)
         except AttributeError:
-            raise DTypeError(f"a seed is an integer, not {seed!r}") from None
+            raise DTypeError(f"a seed must be an integer, not {seed!r}") from None
         self.key.assign(np.array([number & 0xFFFFFFFF, number >> 32], uint32))
         self.counter.assign(np.zeros((), uint64))
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """The key and the counter as they are now, to go back to with `set_state`, or to save."""
+        """The current key and counter, to save or to restore later with `set_state`."""
         return {"key": Tensor(self.key.node), "counter": Tensor(self.counter.node)}
 
     def set_state(self, state: dict[str, Any]) -> Generator:
-        """Go on from a state that `state()` gave."""
+        """Continue from a state that `state()` returned."""
         if not isinstance(state, dict) or state.keys() != {"key", "counter"}:
-            raise ArgumentError("set_state takes what state() gives: a dict of a key and a counter")
+            raise ArgumentError("set_state takes what state() returns: a dict with a key and a counter")
         parts = {name: as_node(value) for name, value in state.items()}
         for name, slot in (("key", self.key), ("counter", self.counter)):
             if parts[name].dtype != slot.dtype or parts[name].shape != slot.shape:
@@ -66,7 +66,7 @@ class Generator:
         return self
 
     def spawn(self, n: int) -> list[Generator]:
-        """`n` new generators, independent of this one and of each other; spawning again gives others."""
+        """`n` new generators, independent of this one and of each other; each call returns new ones."""
         keys = self._draw((n, 2), ops.SPAWN, 32)
         children = [Generator(0) for _ in range(n)]
         for child, key in zip(children, Tensor(keys)):
@@ -74,7 +74,7 @@ class Generator:
         return children
 
     def bits(self, shape: Shape, width: int = 32) -> Node:
-        """Random bits of this shape, as uint32 or uint64; what every distribution is made from."""
+        """Random bits of this shape, as uint32 or uint64; every distribution is built from them."""
         return self._draw(shape, ops.DRAW, width)
 
     def _draw(self, shape: Shape, stream: int, width: int) -> Node:
@@ -92,7 +92,7 @@ default_generator = Generator(0)
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator again from this seed.
+    """Restart the default generator from this seed.
 
     >>> import wengert as wg
     >>> _ = wg.random.manual_seed(3)

@@ -1,7 +1,7 @@
-"""NumPy and DLPack: `np.sin(t)` and `np.concatenate([t, u])` record, arrays go out and in without a copy if possible.
+"""NumPy and DLPack: `np.sin(t)` and `np.concatenate([t, u])` record, arrays are exchanged without a copy if possible.
 
-A NumPy function called with a Tensor is looked up by name in `wengert.api.functions`; one that is not there raises and
-says how to get at the array.
+A NumPy function called with a Tensor is looked up by name in `wengert.api.functions`; if it is missing, the error says
+how to get the array.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def _function(name: str) -> Any:
 
 
 def _missing(name: str) -> DTypeError:
-    return DTypeError(f"np.{name} has no counterpart here; call it on t.numpy(), outside what is differentiated")
+    return DTypeError(f"np.{name} has no counterpart in Wengert; call it on t.numpy(), outside of differentiated code")
 
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """`np.sin(t)`, `np.add(array, t)`: the function of that name here."""
+    """`np.sin(t)` and `np.add(array, t)` call Wengert's function of the same name."""
     function = _function(ufunc.__name__)
     if method != "__call__" or function is None or kwargs.get("out") is not None:
         raise _missing(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
@@ -75,7 +75,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
 
 
 def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """`np.concatenate([t, u])`, `np.sum(t, axis=0)`: the function of that name here."""
+    """`np.concatenate([t, u])` and `np.sum(t, axis=0)` call Wengert's function of the same name."""
     if func.__name__ in QUESTIONS:
         args = [engine.value(value.node) if isinstance(value, Tensor) else value for value in args]
         return func(*args, **kwargs)
@@ -114,7 +114,7 @@ def _parameters(func: Any) -> tuple[str, ...]:
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """The value as a NumPy array: read-only and without a copy, unless one is asked for."""
+    """The value as a NumPy array: read-only and without a copy, unless a copy is requested."""
     require_array(self.node, "np.asarray(x)")
     value = self.numpy()
     if copy:
@@ -132,7 +132,8 @@ def dlpack(
     dl_device: tuple[Any, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """The value for another library, without a copy unless that asks for one. Neither side may write to it then."""
+    """Export the value to another library, without a copy unless it requests one. Neither side may write to it
+    afterwards."""
     require_array(self.node, "__dlpack__()")
     now()
     if not is_host(self.device) and dl_device not in (None, dlpack_device(self)):
@@ -148,13 +149,13 @@ def dlpack(
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """The device, in DLPack's numbers."""
+    """The device in DLPack's numbering."""
     return devices.of(self.device).dlpack_device
 
 
 @property  # type: ignore[misc]
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
-    """Where the value is on a GPU, for other libraries. Neither side may write to it from then on."""
+    """The value's address on a GPU, for other libraries. Neither side may write to it afterwards."""
     require_number(self.node, "__cuda_array_interface__")
     if is_host(self.device):
         raise AttributeError("__cuda_array_interface__: this tensor is on the CPU")
@@ -163,7 +164,7 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor on another library's memory, through DLPack; without a copy unless one is asked for.
+    """A tensor over another library's memory, through DLPack, without a copy unless one is requested.
 
     >>> import numpy as np, wengert as wg
     >>> wg.from_dlpack(np.ones(2)).tolist()
@@ -177,7 +178,7 @@ def _taken(x: Any, copy: bool) -> Node:
     number = x.__dlpack_device__()[0] if hasattr(x, "__dlpack_device__") else None
     kind = HOST if number in (None, _PAGE_LOCKED) else devices.exchanged(number)
     if kind is None:
-        raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which is not known here")
+        raise DTypeError(f"from_dlpack: the array is on device {x.__dlpack_device__()}, which Wengert does not support")
     if not is_host(kind):
         return borrowed(x, copy)
     try:
@@ -188,12 +189,12 @@ def _taken(x: Any, copy: bool) -> Node:
 
 
 def borrowed(x: Any, copy: bool) -> Node:
-    """The node of an array of another library's on a GPU: in the same memory, or in a copy of it there."""
+    """A node over another library's array on a GPU: in the same memory, or in a copy of it on that GPU."""
     device = devices.of(devices.named(CUDA, "from_dlpack"))  # which says what is missing
     try:
         array = device.borrow(x)
     except (BufferError, RuntimeError, TypeError) as error:
-        raise DTypeError(f"cannot make a tensor of this {type(x).__name__} on a GPU: {error}") from None
+        raise DTypeError(f"cannot make a tensor from this {type(x).__name__} on a GPU: {error}") from None
     return data(array.copy() if copy else array, array.device)
 
 

@@ -1,7 +1,7 @@
 """Lifting: a function over nodes becomes one over Tensors.
 
 `ops` is written over nodes; what users call takes Tensors, arrays and numbers and gives Tensors. `lift` does that for
-any function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond is felt.
+any function, `lift_unary` and `lift_binary` for the elementwise ones, where every tenth of a microsecond matters.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"
 
 
 def lift(function: Callable[P, Any], precision: WholePrecision = None) -> Callable[P, Any]:
-    """The function over Tensors that a function over nodes is.
+    """Turn a function over nodes into a function over Tensors.
 
-    With a `precision` autocast treats it as one op; without, the ops that it records decide for themselves.
+    With a `precision`, autocast treats it as one op; without one, each op that it records has its own precision.
     """
     compute = function if precision is None else as_a_whole(function, precision)
 
@@ -54,7 +54,8 @@ def _spelled_here(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[
 
 
 def lift_creation(function: Callable[P, Any]) -> Callable[..., Tensor]:
-    """The function that makes a Tensor as `function` makes a node; with `requires_grad`, one to differentiate by."""
+    """Turn a function that makes a node into one that makes a Tensor; with `requires_grad`, a leaf to differentiate
+    with respect to."""
     make = lift(function)
 
     @functools.wraps(function)
@@ -68,7 +69,7 @@ def lift_creation(function: Callable[P, Any]) -> Callable[..., Tensor]:
 
 
 def lift_unary(op: Unary) -> Callable[[Any], Tensor]:
-    """The function of one Tensor that an elementwise op is."""
+    """The public function of one Tensor for an elementwise op."""
 
     record = op.record
 
@@ -81,7 +82,7 @@ def lift_unary(op: Unary) -> Callable[[Any], Tensor]:
 
 
 def lift_binary(op: Binary) -> Callable[[Any, Any], Tensor]:
-    """The function of two Tensors (or a Tensor and a number) that an elementwise op is."""
+    """The public function of two Tensors (or a Tensor and a number) for an elementwise op."""
 
     record = op.record
 
@@ -96,7 +97,7 @@ def lift_binary(op: Binary) -> Callable[[Any, Any], Tensor]:
 def _operand(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         raise DTypeError(
-            f"expected a tensor, an array or a number, not a {type(x).__name__}: make it one with wg.tensor"
+            f"expected a tensor, an array or a number, not a {type(x).__name__}: convert it with wg.tensor"
         )
     if isinstance(x, (int, float, complex, np.generic)):
         return x
@@ -114,7 +115,7 @@ def _named(lifted: Any, op: Unary | Binary) -> Any:
 
 
 def as_a_whole(function: Callable[P, T], precision: WholePrecision) -> Callable[P, T]:
-    """A function over nodes that has a precision as a whole: its ops are not asked for theirs."""
+    """Give a function over nodes one precision as a whole; its ops' own precisions are ignored."""
 
     @functools.wraps(function)
     def whole(*args: Any, **kwargs: Any) -> T:

@@ -1,7 +1,7 @@
 """`wg.linalg`: the linear algebra extension of the Array API standard, and a little more.
 
 Matrices are the last two axes; the axes before them are a batch. A matrix that cannot be factorised or inverted raises
-when the result is looked at, naming the line that asked for it.
+an error when the result is read, naming the line that requested it.
 """
 
 from __future__ import annotations

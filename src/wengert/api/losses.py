@@ -1,4 +1,4 @@
-"""Losses that take a function: they work over Tensors, as what they call does."""
+"""Losses that take a function: they work over Tensors, like the function they call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`max(0, margin + d(anchor, positive) - d(anchor, negative))` for a distance `d`, without one `pairwise_distance`.
+    """`max(0, margin + d(anchor, positive) - d(anchor, negative))` for a distance `d`, by default `pairwise_distance`.
 
     With `swap` the negative's distance is the smaller of those to the anchor and to the positive.
 
@@ -38,7 +38,7 @@ def triplet_margin_with_distance_loss(
     0.5
     """
     if not margin > 0:
-        raise ArgumentError(f"triplet_margin_with_distance_loss: the margin is positive, not {margin!r}")
+        raise ArgumentError(f"triplet_margin_with_distance_loss: the margin must be positive, not {margin!r}")
     distance = _pairwise_distance if distance_function is None else distance_function
     near, far = as_node(distance(anchor, positive)), as_node(distance(anchor, negative))
     if swap:

@@ -1,8 +1,8 @@
-"""Manifests: what a checkpoint that several ranks wrote is made of, and where each block of each tensor lies.
+"""Manifests: the contents of a checkpoint written by several ranks, and the location of each block of each tensor.
 
 A checkpoint is a folder: a safetensors file of each rank with the blocks that it wrote, and `manifest.json`, which
-names the files and is written last. In and out: a `Manifest` and its text. What a text says is checked when it is read:
-that no byte of it changed, and that the blocks of every tensor make up the whole, none missing and none twice.
+names the files and is written last. In and out: a `Manifest` and its text. A manifest's text is checked when it is
+read: no byte has changed, and the blocks of every tensor cover it exactly once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 
 
 class ManifestError(Exception):
-    """A manifest that says what cannot be; told with the name of its folder by whoever reads it."""
+    """An inconsistent manifest; the reader adds the folder's name to the message."""
 
 
 class ShardFile(NamedTuple):
@@ -40,7 +40,7 @@ class ShardFile(NamedTuple):
 
 
 class StoredBlock(NamedTuple):
-    """A part of a tensor in a file: where it lies in the whole, where its bytes begin, and the checksums of these."""
+    """A block of a tensor in a file: its position in the whole tensor, the offset of its bytes, and their checksums."""
 
     file: int
     start: Shape
@@ -50,7 +50,7 @@ class StoredBlock(NamedTuple):
 
     @property
     def ranges(self) -> tuple[range, ...]:
-        """The indices of the whole that it has, by axis."""
+        """The block's index ranges in the whole tensor, by axis."""
         return tuple(range(start, start + size) for start, size in zip(self.start, self.shape))
 
 
@@ -65,12 +65,12 @@ class StoredTensor(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the whole."""
+        """The size of the whole tensor in bytes."""
         return math.prod(self.shape) * DTYPES[self.dtype].itemsize
 
 
 class Manifest(NamedTuple):
-    """All that a checkpoint is made of."""
+    """Everything a checkpoint consists of."""
 
     step: int | None
     ranks: int
@@ -102,15 +102,15 @@ def _sealed(content: dict[str, Any]) -> str:
 
 
 def parsed(text: bytes) -> Manifest:
-    """The manifest of a text; raises `ManifestError` for whatever `text_of` did not write."""
+    """Parse a manifest; raises `ManifestError` for any text that `text_of` did not write."""
     try:
         content = json.loads(text.decode())["content"]
         is_as_written = _sealed(content).encode() == text  # also spaces, and names that stand twice
         version = content.get("version")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise ManifestError("was altered: it is no manifest") from None
+        raise ManifestError("is corrupt: it is not a manifest") from None
     if not is_as_written:
-        raise ManifestError("was altered: it is not what was saved")
+        raise ManifestError("is corrupt: its checksum does not match")
     if version != VERSION:
         raise ManifestError(f"has version {version}; this Wengert reads version {VERSION}")
     try:
@@ -145,7 +145,7 @@ def _stored(described: dict[str, Any]) -> StoredTensor:
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise TypeError(f"{value!r} is no count")
+        raise TypeError(f"{value!r} is not a count")
     return value
 
 
@@ -153,33 +153,33 @@ def _count(value: Any) -> int:
 
 
 def _check(manifest: Manifest) -> None:
-    """Raise unless a manifest has a file for each rank and blocks that make up every tensor."""
+    """Raise an error unless a manifest has a file for each rank and blocks that make up every tensor."""
     if _count(manifest.ranks) != len(manifest.files):
         raise ManifestError(f"names the files of {len(manifest.files)} ranks of {manifest.ranks}")
     if _count(manifest.chunk) == 0:
-        raise TypeError("checksums are of no bytes")
+        raise TypeError("checksums cover zero bytes")
     for rank, file in enumerate(manifest.files):
         found = FILE_NAME.fullmatch(file.name)
         if found is None or int(found[1]) != rank or found[2] != manifest.nonce:
-            raise ManifestError(f"was altered: {file.name!r} is no file of rank {rank}")
+            raise ManifestError(f"is corrupt: {file.name!r} is not a file of rank {rank}")
         if _count(file.header) > _count(file.size):
-            raise ManifestError(f"was altered: {file.name!r} has a header longer than itself")
+            raise ManifestError(f"is corrupt: the header of {file.name!r} is longer than the file")
     for name, stored in manifest.tensors.items():
         _check_tensor(name, stored, manifest)
 
 
 def _check_tensor(name: str, stored: StoredTensor, manifest: Manifest) -> None:
     if stored.dtype not in DTYPES:
-        raise ManifestError(f"was altered: the tensor {name!r} has the dtype {stored.dtype!r}")
+        raise ManifestError(f"is corrupt: the tensor {name!r} has the dtype {stored.dtype!r}")
     for block in stored.blocks:
         if len(block.start) != len(stored.shape) or len(block.shape) != len(stored.shape):
-            raise ManifestError(f"was altered: a block of the tensor {name!r} has other axes than it")
+            raise ManifestError(f"is corrupt: a block of the tensor {name!r} has a different number of axes")
         size = math.prod(block.shape) * DTYPES[stored.dtype].itemsize
         file = manifest.files[block.file]
         if block.offset < file.header or block.offset + size > file.size:
-            raise ManifestError(f"was altered: a block of the tensor {name!r} is not inside of {file.name!r}")
+            raise ManifestError(f"is corrupt: a block of the tensor {name!r} lies outside {file.name!r}")
         if len(block.checksums) != -(-size // manifest.chunk):
-            raise ManifestError(f"was altered: a block of the tensor {name!r} has too few or too many checksums")
+            raise ManifestError(f"is corrupt: a block of the tensor {name!r} has too few or too many checksums")
     if 0 in stored.shape:
         np.empty(stored.shape)  # raises where the other sizes are beyond NumPy's
     else:
@@ -187,7 +187,7 @@ def _check_tensor(name: str, stored: StoredTensor, manifest: Manifest) -> None:
 
 
 def _check_cover(name: str, stored: StoredTensor) -> None:
-    """Raise unless every element of a tensor is in one block.
+    """Raise an error unless every element of a tensor is in one block.
 
     The blocks' edges cut the whole into cells. Blocks of a placement lie in a grid, so each is one cell; one that has
     several overlaps another, and a cell that no block is was not saved. This takes time linear in the blocks.
@@ -199,16 +199,14 @@ def _check_cover(name: str, stored: StoredTensor) -> None:
             edges |= {block.start[axis], block.start[axis] + block.shape[axis]}
         cuts.append(sorted(edges))
         if cuts[-1][-1] > size:
-            raise ManifestError(f"was altered: a block of the tensor {name!r} ends outside of it")
+            raise ManifestError(f"is corrupt: a block of the tensor {name!r} extends beyond it")
     following = [dict(pairwise(edges)) for edges in cuts]
     seen: set[Shape] = set()
     for block in stored.blocks:
         ends = [start + size for start, size in zip(block.start, block.shape)]
         if [after.get(start) for after, start in zip(following, block.start)] != ends or block.start in seen:
-            raise ManifestError(
-                f"was altered: the block of the tensor {name!r} at {list(block.start)} overlaps another"
-            )
+            raise ManifestError(f"is corrupt: the block of the tensor {name!r} at {list(block.start)} overlaps another")
         seen.add(block.start)
     for start in product(*(edges[:-1] for edges in cuts)):
         if start not in seen:
-            raise ManifestError(f"was altered: the block of the tensor {name!r} at {list(start)} is missing")
+            raise ManifestError(f"is corrupt: the block of the tensor {name!r} at {list(start)} is missing")

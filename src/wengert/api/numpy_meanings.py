@@ -1,4 +1,4 @@
-"""NumPy's functions where they mean something else than the function of that name here, or have no namesake.
+"""NumPy functions that differ from Wengert's function of the same name, or have no counterpart.
 
 `np.std(t, ddof=1)`, `np.dot(t, u)`, `np.split(t, 2)`: each has NumPy's arguments and is made of public functions.
 `interop` looks here first when NumPy asks what one of its functions does with a Tensor.
@@ -23,7 +23,7 @@ def transpose(x: Tensor, axes: Any = None) -> Tensor:
 
 
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """np.linalg.norm: of a matrix or of vectors, as the arguments have it."""
+    """np.linalg.norm: of a matrix or of vectors, depending on the arguments."""
     from wengert.api import linalg
 
     of_matrix = ord is not None and (x.ndim == 2 if axis is None else isinstance(axis, tuple) and len(axis) == 2)
@@ -33,7 +33,7 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
 
 def array(obj: Any, dtype: Any = None, **options: Any) -> Tensor:
-    """np.array([t, u], like=t): NumPy asks here only where `like` says so."""
+    """np.array([t, u], like=t): NumPy calls this only if `like` is a Tensor."""
     return creation.asarray(obj, dtype=dtype)
 
 
@@ -71,7 +71,9 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
 
 def _as_rows(order: str) -> None:
     if order not in ("C", "K", "A"):
-        raise ArgumentError(f"values have no memory order here, and order={order!r} would need one; transpose first")
+        raise ArgumentError(
+            f"Wengert's values have no memory order, so order={order!r} is not supported; transpose first"
+        )
 
 
 def ravel(x: Any, order: str = "C") -> Tensor:
@@ -227,7 +229,7 @@ def percentile(x: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> T
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     """The first choice whose condition is true."""
     if len(condlist) != len(choicelist):
-        raise ArgumentError(f"select: {len(condlist)} conditions and {len(choicelist)} choices")
+        raise ArgumentError(f"select: got {len(condlist)} conditions but {len(choicelist)} choices")
     result: Any = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = functions.where(condition, choice, result)
@@ -235,7 +237,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 def partition(x: Any, kth: Any, axis: int | None = -1) -> Tensor:
-    """Sorted, which is partitioned at every place."""
+    """Sort `x`: a sorted array is partitioned at every index."""
     x = creation.asarray(x)
     return functions.sort(ravel(x)) if axis is None else functions.sort(x, axis=axis)
 

@@ -1,6 +1,6 @@
 """Random numbers: the distributions that draw from generators.
 
-Everything is drawn from a `Generator` of one's own (`generator=...`) or from the default one, which starts with seed 0
+Everything is drawn from a given `Generator` (`generator=...`) or from the default one, which starts with seed 0
 and which `manual_seed` seeds.
 """
 
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class OtherNumbers(Protocol):
-    """Another library's random numbers: the nodes that it gives in the place of these functions' own."""
+    """Random numbers from another library, which replace those that these functions would draw."""
 
     def uniform(self, shape: Shape, low: Any, high: Any, dtype: Any, generator: Any) -> Node: ...
     def normal(self, shape: Shape, mean: Any, std: Any, dtype: Any, generator: Any) -> Node: ...
@@ -62,7 +62,7 @@ stream: OtherNumbers | None = None
 def _source(generator: Generator | None) -> Generator:
     generator = default_generator if generator is None else generator
     if not isinstance(generator, Generator):
-        raise DTypeError(f"generator is a wg.random.Generator, not {generator!r}")
+        raise DTypeError(f"generator must be a wg.random.Generator, not {generator!r}")
     return generator
 
 
@@ -79,7 +79,7 @@ def _parameters(*values: Any) -> list[Any]:
 
 
 def _result_shape(name: str, shape: Any, *parameters: Any) -> Shape:
-    """The shape asked for, into which the parameters must broadcast; without one, what they broadcast to."""
+    """The requested shape, to which the parameters must broadcast; by default, their common shape."""
     own = broadcast_shapes(name, *[p.shape for p in parameters if isinstance(p, Node)])
     if shape is None:
         return own
@@ -87,12 +87,12 @@ def _result_shape(name: str, shape: Any, *parameters: Any) -> Shape:
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{name}: the shape {sizes} has a negative size")
     if broadcast_shapes(name, sizes, own) != sizes:
-        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast into the shape {sizes}")
+        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast to the shape {sizes}")
     return sizes
 
 
 def _result_dtype(name: str, dtype: Any, *parameters: Any) -> np.dtype[Any]:
-    """The floating-point dtype asked for; without one, that of the parameters, or the default."""
+    """The requested floating-point dtype; by default that of the parameters, or the default dtype."""
     if dtype is None:
         found = None
         for p in parameters:
@@ -127,9 +127,9 @@ def uniform(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Numbers spread evenly from `low` to below `high`, which is never reached (unless the two are equal).
+    """Uniformly distributed numbers in [low, high). `high` itself is never drawn, unless the two are equal.
 
-    `low` and `high` may be tensors; the result is differentiable by them.
+    `low` and `high` may be tensors; the result is differentiable with respect to them.
 
     >>> import wengert as wg
     >>> x = wg.random.uniform((1000,), -1.0, 1.0)
@@ -157,7 +157,7 @@ def normal(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normally distributed numbers: `mean + std * z`, differentiable by both.
+    """Normally distributed numbers: `mean + std * z`, differentiable with respect to both.
 
     >>> import wengert as wg
     >>> wg.random.normal((3, 4)).shape, wg.random.normal(mean=wg.zeros(5), std=2.0).shape
@@ -184,9 +184,9 @@ def truncated_normal(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normally distributed numbers of which those outside are left out: `mean + std * z` with `z` from `low` to `high`.
+    """Normally distributed numbers restricted to an interval: `mean + std * z` with `z` between `low` and `high`.
 
-    The bounds are numbers, counted in standard deviations from the mean (PyTorch's `a` and `b` are not).
+    The bounds are numbers, in standard deviations from the mean (unlike PyTorch's `a` and `b`).
 
     >>> import wengert as wg
     >>> bool((abs(wg.random.truncated_normal((1000,), std=0.5)) <= 1.0).all())
@@ -206,11 +206,11 @@ def truncated_normal(
 
 def _require_mass_between(low: Any, high: Any) -> None:
     if not (isinstance(low, (int, float)) and isinstance(high, (int, float))):
-        raise DTypeError("truncated_normal: low and high are numbers, counted in standard deviations")
+        raise DTypeError("truncated_normal: low and high must be Python numbers, in standard deviations from the mean")
     if not low < high:
         raise ArgumentError(f"truncated_normal: low is {low} and high is {high}; low must be below high")
     if math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)) < 1e-12:
-        raise ArgumentError(f"truncated_normal: between {low} and {high} there is next to nothing of the distribution")
+        raise ArgumentError(f"truncated_normal: the interval from {low} to {high} has almost no probability")
 
 
 def bernoulli(
@@ -221,7 +221,7 @@ def bernoulli(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """True with probability `p`, a number or a tensor; in another dtype ones and zeros.
+    """True with probability `p`, a number or a tensor; in another dtype, ones and zeros.
 
     >>> import wengert as wg
     >>> wg.random.bernoulli(1.0, (3,)).tolist()
@@ -247,7 +247,7 @@ def randint(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Integers spread evenly from `low` to below `high`; from 0 to below `low` if `high` is left out.
+    """Uniformly distributed integers in [low, high), or in [0, low) if `high` is omitted.
 
     >>> import wengert as wg
     >>> set(wg.random.randint(3, shape=(100,)).tolist()) == {0, 1, 2}
@@ -257,7 +257,7 @@ def randint(
     try:
         low, high = low.__index__(), high.__index__()
     except AttributeError:
-        raise DTypeError(f"randint: low and high are integers, not {low!r} and {high!r}") from None
+        raise DTypeError(f"randint: low and high must be integers, not {low!r} and {high!r}") from None
     kind = int64 if dtype is None else as_dtype(dtype)
     if kind not in INTEGER:
         raise DTypeError(f"randint draws integers, not {kind}; wg.random.uniform draws floating-point numbers")
@@ -270,7 +270,7 @@ def randint(
 
 
 def permutation(x: Any, axis: int = 0, *, device: str | None = None, generator: Generator | None = None) -> Tensor:
-    """The numbers from 0 to below `x` in random order; of a tensor, its parts along `axis` in random order.
+    """The numbers 0 to `x - 1` in random order; for a tensor, its slices along `axis` in random order.
 
     >>> import wengert as wg
     >>> sorted(wg.random.permutation(5).tolist())
@@ -279,7 +279,7 @@ def permutation(x: Any, axis: int = 0, *, device: str | None = None, generator: 
     source = _source(generator)
     if isinstance(x, (int, np.integer)):
         if x < 0:
-            raise ArgumentError(f"permutation: of {x} numbers; it takes a count that is not negative, or a tensor")
+            raise ArgumentError(f"permutation takes a non-negative count or a tensor, not {x}")
         return _made(ops.permutation(source.bits((int(x),), 64)), device)
     node = as_node(x)
     if node.ndim == 0:
@@ -294,7 +294,7 @@ def categorical(
 ) -> Tensor:
     """Class indices drawn with probabilities softmax(logits) along `axis`; for probabilities `p` pass `wg.log(p)`.
 
-    The other axes of `logits` broadcast into `shape`, the result's.
+    The other axes of `logits` broadcast to `shape`, the shape of the result.
 
     >>> import wengert as wg
     >>> wg.random.categorical(wg.tensor([-9.0, 9.0, -999.0]), (4,)).tolist()
@@ -312,7 +312,7 @@ def categorical(
     others = node.shape[:axis] + node.shape[axis + 1 :]
     sizes = others if shape is None else as_shape(shape, "categorical")
     if broadcast_shapes("categorical", sizes, others) != sizes:
-        raise ShapeError(f"categorical: logits of shape {node.shape} do not give a result of shape {sizes}")
+        raise ShapeError(f"categorical: logits of shape {node.shape} cannot produce a result of shape {sizes}")
     place = len(sizes) - behind
     bits = _source(generator).bits((*sizes[:place], classes, *sizes[place:]), _width(node.dtype))
     return _made(ops.categorical(bits, node, place), device or node.device)
@@ -327,7 +327,7 @@ def gumbel(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Gumbel distributed numbers: `loc + scale * z`, differentiable by both.
+    """Gumbel-distributed numbers: `loc + scale * z`, differentiable with respect to both.
 
     >>> import wengert as wg
     >>> wg.random.gumbel((2, 3)).shape
@@ -348,7 +348,7 @@ def exponential(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Exponentially distributed numbers with mean `scale` (one over the rate), by which they are differentiable.
+    """Exponentially distributed numbers with mean `scale` (one over the rate), differentiable with respect to it.
 
     >>> import wengert as wg
     >>> bool(wg.all(wg.random.exponential((5,)) >= 0))

@@ -1,8 +1,8 @@
 """The safetensors format: arrays by name in one file, with a description of each in JSON and text by name beside them.
 
 A file is the length of its header (eight bytes, little-endian), the header, and the arrays' bytes without gaps. In and
-out: NumPy arrays by name, and the metadata. What a header says is checked before anything is read by it, so that a
-damaged or odd file is a `FileError` and nothing else. The neighbour `files` keeps nested containers in such files.
+out: NumPy arrays by name, and the metadata. Headers are checked before use, so that a corrupt file always gives a
+`FileError`. The neighbour `files` keeps nested containers in such files.
 
 float8 and float4, which tensors cannot have, are read as the smallest dtype that holds each of their values exactly:
 float16, and float32 for F8_E8M0.
@@ -61,7 +61,7 @@ def bytes_of(array: np.ndarray[Any, Any]) -> Any:
 
 
 def write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
-    """Write to a temporary file in the same folder, make sure it is on the disk, and move it to its place."""
+    """Write to a temporary file in the same folder, flush it to disk, and rename it to its final path."""
     aligned = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     with move_into_place(path) as file:
         file.write(_header(aligned, metadata))
@@ -71,7 +71,8 @@ def write(path: Path, arrays: Arrays, metadata: dict[str, str]) -> None:
 
 @contextmanager
 def move_into_place(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file to write to, which is on the disk and at this path when all went well, and else is gone."""
+    """A temporary file to write to. On success it is flushed to disk and renamed to `path`; on an error it is
+    deleted."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}")
     if path.is_dir():
@@ -102,7 +103,7 @@ def _header(arrays: Arrays, metadata: dict[str, str]) -> bytes:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Make sure that what was moved into a folder, or made in it, is on the disk."""
+    """Flush a folder to disk after files were created in it or moved into it."""
     if os.name != "posix":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -116,7 +117,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 class TensorEntry(NamedTuple):
-    """What a header says of an array."""
+    """A header's entry for one array."""
 
     name: str
     dtype: str
@@ -126,7 +127,7 @@ class TensorEntry(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Of an element."""
+        """The number of bits per element."""
         if self.dtype == "F4":
             return 4
         return 8 * (DTYPES[self.dtype] if self.dtype in DTYPES else SMALL[self.dtype][0]).itemsize
@@ -137,7 +138,7 @@ class _HeaderError(Exception):
 
 
 def read(path: Path) -> tuple[Arrays, dict[str, str]]:
-    """The arrays of a file by name, and its metadata."""
+    """Read the arrays of a file by name, and its metadata."""
     _require_regular(path)
     with path.open("rb") as file:
         entries, metadata = _described(path, file)
@@ -154,7 +155,7 @@ def read(path: Path) -> tuple[Arrays, dict[str, str]]:
 
 
 def read_header(path: Path) -> tuple[list[TensorEntry], dict[str, str], int]:
-    """What the header of a file says of its arrays, the metadata, and where the arrays' bytes begin."""
+    """Read a file's header: its entries for the arrays, the metadata, and the offset of the arrays' bytes."""
     _require_regular(path)
     with path.open("rb") as file:
         entries, metadata = _described(path, file)
@@ -162,11 +163,11 @@ def read_header(path: Path) -> tuple[list[TensorEntry], dict[str, str], int]:
 
 
 def _require_regular(path: Path) -> None:
-    """Raise for what is no file: to open a pipe would wait for somebody to write."""
+    """Raise an error for what is no file: to open a pipe would wait for somebody to write."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # to open a folder raises by itself
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise FileError(f"load: {str(path)!r} is not a file of tensors but {kind}")
+        raise FileError(f"load: {str(path)!r} is not a file of tensors, but {kind}")
 
 
 def _described(path: Path, file: BinaryIO) -> tuple[list[TensorEntry], dict[str, str]]:
@@ -180,11 +181,11 @@ def _described(path: Path, file: BinaryIO) -> tuple[list[TensorEntry], dict[str,
     except _HeaderError as error:
         raise FileError(f"load: {str(path)!r} cannot be read: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise FileError(f"load: {str(path)!r} was altered: its header cannot be read") from None
+        raise FileError(f"load: {str(path)!r} is corrupt: its header cannot be parsed") from None
     expected = 8 + len(header) + max((entry.end for entry in entries), default=0)
     if size != expected:
         what = "is truncated" if size < expected else "was altered"
-        raise FileError(f"load: {str(path)!r} {what}: it has {size} bytes where its header tells of {expected}")
+        raise FileError(f"load: {str(path)!r} {what}: it has {size} bytes, but its header describes {expected}")
     _require_no_gaps(path, entries)
     return entries, metadata
 
@@ -199,7 +200,7 @@ def _header_text(path: Path, file: BinaryIO, size: int) -> bytes:
         what = "empty" if not size else "not a safetensors file" if size > 8 else "truncated"
         raise FileError(f"load: {str(path)!r} is {what}")
     if len(header) < length:
-        what = f"its header of {length} bytes breaks off after {len(header)}"
+        what = f"its header has {length} bytes, but the file ends after {len(header)} of them"
         raise FileError(f"load: {str(path)!r} is truncated or not a safetensors file: {what}")
     return header
 
@@ -209,8 +210,8 @@ def _refuse_other_formats(path: Path, start: bytes) -> None:
         raise FileError(f"load: {str(path)!r} is a NumPy file; read it with np.load and pass the arrays to wg.tensor")
     if start.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         raise FileError(
-            f"load: {str(path)!r} is a PyTorch file or a pickle, and no safetensors file. wg.load reads the tensors of "
-            "PyTorch's files; a pickle of anything else may run any code when it is read, and is not"
+            f"load: {str(path)!r} is a PyTorch file or a pickle, not a safetensors file. wg.load reads the tensors in "
+            "PyTorch files; it does not read other pickles, because reading them may run arbitrary code"
         )
 
 
@@ -218,7 +219,7 @@ def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of the header, in which no name stands twice and all text is Unicode (half a surrogate is none)."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     for text in (*found, *(value for value in found.values() if isinstance(value, str))):
         text.encode()
     return found
@@ -226,12 +227,12 @@ def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(name: str) -> None:
     """NaN and Infinity, which Python reads in JSON, though it has none."""
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _texts(metadata: Any) -> dict[str, str]:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise TypeError("metadata is text by name")
+        raise TypeError("metadata must map names to strings")
     return metadata
 
 
@@ -245,7 +246,7 @@ def _entry(name: str, described: Any) -> TensorEntry:
     if len(shape) > MOST_DIMENSIONS:
         raise _HeaderError(f"the tensor {name!r} has {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
     if type(start) is not int or type(end) is not int or not start <= end:
-        raise TypeError("offsets are integers in order")
+        raise TypeError("offsets must be increasing integers")
     entry = TensorEntry(name, dtype, tuple(shape), start, end)
     if math.prod(shape) * entry.bits != 8 * (end - start):
         raise _HeaderError(f"the tensor {name!r}, {dtype} {shape}, does not fit into its {end - start} bytes")
@@ -253,11 +254,12 @@ def _entry(name: str, described: Any) -> TensorEntry:
 
 
 def _require_no_gaps(path: Path, entries: list[TensorEntry]) -> None:
-    """Raise unless the arrays lie one after another, as the format asks: no byte is in two of them or in none."""
+    """Raise an error unless the arrays lie one after another, as the format asks: no byte is in two of them or in
+    none."""
     place = 0
     for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
         if entry.start != place:
-            raise FileError(f"load: {str(path)!r} was altered: its tensors overlap or leave gaps, at {entry.name!r}")
+            raise FileError(f"load: {str(path)!r} is corrupt: its tensors overlap or leave gaps, at {entry.name!r}")
         place = entry.end
 
 
@@ -274,7 +276,7 @@ def _read_array(file: BinaryIO, entry: TensorEntry) -> np.ndarray[Any, Any]:
 
 
 def elements(raw: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Bytes as elements of a dtype. A bool is 0 or 1, whatever other byte a file has."""
+    """Reinterpret bytes as elements of a dtype. Any non-zero byte of a bool becomes 1."""
     return raw != 0 if dtype is bool_ else raw.view(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Reading checkpoints that several ranks wrote: any part of any tensor, whatever blocks it was saved in.
+"""Reading checkpoints that several ranks wrote: any part of any tensor, in whatever blocks it was saved.
 
 In: the folder, and for each tensor which part is wanted. Out: NumPy arrays of those parts. Of each block that a part
 intersects the bytes that it needs are read, in the chunks that have a checksum each; nothing else of the files is but
@@ -27,12 +27,12 @@ Part = tuple[slice, ...]
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a path is a folder that ranks wrote a checkpoint to, complete or not."""
+    """Whether a path is a folder with a checkpoint written by several ranks, complete or not."""
     return path.is_dir() and ((path / manifests.NAME).exists() or bool(_ranks_there(path)))
 
 
 def is_complete(path: Path) -> bool:
-    """Whether the manifest, which is written last, is there."""
+    """Whether the manifest, which is written last, exists."""
     return (path / manifests.NAME).is_file()
 
 
@@ -42,13 +42,13 @@ def _ranks_there(folder: Path) -> list[int]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a complete checkpoint, all of whose files are there."""
+    """Read the manifest of a complete checkpoint, and check that all its files exist."""
     path = folder / manifests.NAME
     if not path.exists():
         ranks = ", ".join(map(str, _ranks_there(folder)))
         raise FileError(
-            f"load: {str(folder)!r} is incomplete: it has files of the ranks {ranks} and no {manifests.NAME}, which is "
-            "written last. The save was interrupted: load the checkpoint before it"
+            f"load: {str(folder)!r} is incomplete: it has files of the ranks {ranks} but no {manifests.NAME}, which "
+            "is written last. The save was interrupted; load an earlier checkpoint"
         )
     try:
         manifest = manifests.parsed(path.read_bytes())
@@ -73,7 +73,7 @@ def _check_size(path: Path, file: ShardFile, rank: int, ranks: int) -> None:
 
 
 def read_whole(folder: Path) -> tuple[Manifest, Arrays]:
-    """The manifest, and all tensors by name."""
+    """Read the manifest, and all tensors by name."""
     manifest = read_manifest(folder)
     with ShardReader(folder, manifest) as reader:
         reader.check_headers()
@@ -81,7 +81,7 @@ def read_whole(folder: Path) -> tuple[Manifest, Arrays]:
 
 
 def whole(shape: tuple[int, ...]) -> Part:
-    """All of a tensor, as a part."""
+    """The block that covers a whole tensor."""
     return tuple(slice(0, size) for size in shape)
 
 
@@ -101,12 +101,13 @@ class ShardReader:
         self._stack.close()
 
     def check_headers(self) -> None:
-        """Raise unless the headers of all files are as they were written, also of those that no block is read from."""
+        """Raise an error unless the headers of all files are as they were written, including files that no block is
+        read from."""
         for number in range(len(self.manifest.files)):
             self._opened(number)
 
     def read(self, name: str, part: Part) -> np.ndarray[Any, Any]:
-        """A part of a tensor."""
+        """Read a block of a tensor."""
         stored = self.manifest.tensors[name]
         dtype = DTYPES[stored.dtype]
         shape = tuple(cut.stop - cut.start for cut in part)
@@ -123,7 +124,7 @@ class ShardReader:
                 return read if shape == block.shape else read.copy()  # which lets go of the rest of the block
             found = np.empty(shape, dtype) if found is None else found
             found[there] = read
-        assert found is not None, "a manifest's blocks cover every tensor"
+        assert found is not None, "the blocks of a manifest cover every tensor"
         return found
 
     def _block(self, name: str, stored: StoredTensor, block: StoredBlock, inside: Part) -> np.ndarray[Any, Any]:
@@ -153,7 +154,7 @@ class ShardReader:
             raise FileError(f"{where} is truncated: it became shorter while it was read")
         for number in chunks:
             if zlib.crc32(raw[number * chunk : (number + 1) * chunk].data) != block.checksums[number]:
-                raise FileError(f"{where} was altered: the tensor {name!r} is not what was saved")
+                raise FileError(f"{where} is corrupt: the checksum of the tensor {name!r} does not match")
 
     def _opened(self, number: int) -> BinaryIO:
         """A file of a rank, whose header is as it was written."""
@@ -162,7 +163,7 @@ class ShardReader:
             path = self.folder / described.name
             file = self._stack.enter_context(path.open("rb", buffering=0))
             if zlib.crc32(file.read(described.header)) != described.checksum:
-                raise FileError(f"load: {str(path)!r} was altered: its header is not what was saved")
+                raise FileError(f"load: {str(path)!r} is corrupt: the checksum of its header does not match")
             self._files[number] = file
         return self._files[number]
 

@@ -1,6 +1,6 @@
-"""PyTorch's, NumPy's and JAX's names for what is spelled otherwise here: an error that gives the spelling.
+"""Errors for PyTorch's, NumPy's and JAX's names that are spelled differently in Wengert: they give the spelling.
 
-Asked of a Tensor (`x.unsqueeze(0)`) or of a module (`wg.cat`, `wg.nn.functional`), after everything that does exist.
+They apply to a Tensor (`x.unsqueeze(0)`) or a module (`wg.cat`, `wg.nn.functional`), for names that do not exist.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ functions: list[str] = []
 
 def _tensor_attribute(self: Tensor, name: str) -> Any:
     if name in TENSOR_SPELLINGS:
-        raise AttributeError(f"a Tensor has no {name!r} here: write {TENSOR_SPELLINGS[name]}")
+        raise AttributeError(f"a Tensor has no {name!r}: write {TENSOR_SPELLINGS[name]}")
     if name in functions:
-        raise AttributeError(f"a Tensor has no {name!r} here: write wg.{name}, a function")
+        raise AttributeError(f"a Tensor has no {name!r}: write wg.{name} instead, a function")
     in_place = name.removesuffix("_")
     if in_place != name and (in_place in functions or in_place in TENSOR_SPELLINGS or hasattr(Tensor, in_place)):
-        raise AttributeError(
-            f"a Tensor has no {name!r} here: compute the value and give it to the slot, x.assign(value)"
-        )
+        raise AttributeError(f"a Tensor has no {name!r}: compute the new value and assign it, x.assign(value)")
     raise AttributeError(f"a Tensor has no attribute {name!r}{nearest(name, dir(Tensor))}")
 
 
 def module_attribute(name: str, known: list[str], module: str = "wengert") -> Any:
-    """Raise for a name the module does not have, with the spelling here or the nearest name.
+    """Raise an error for a name that the module lacks, suggesting Wengert's spelling or the closest name.
 
-    For `from wengert import name` it is an ImportError: Python would put another message in an AttributeError's place.
+    For `from wengert import name` it is an ImportError, since Python would replace the message of an AttributeError.
     """
     module = module.replace("wengert.api", "wengert")  # as users write it
     spelling = MODULE_SPELLINGS.get(f"{module}.{name}".removeprefix("wengert."))
@@ -56,7 +54,7 @@ def _as_torch() -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """A name that differs by a slip of the pen: one that is merely similar would send people the wrong way."""
+    """A name that differs by a typo; one that is merely similar would mislead."""
     found = [] if name.startswith("_") or len(name) < 4 else get_close_matches(name, known, n=1, cutoff=0.75)
     return f"; did you mean {found[0]!r}?" if found and _is_a_slip(name, found[0]) else ""
 
@@ -76,11 +74,11 @@ class _MissingModules:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        """Raise for a module of Wengert's that is not there."""
+        """Raise an error for a module of Wengert's that is not there."""
         outer, _, inner = name.partition(".")
         if outer == "wengert" and inner in MODULE_SPELLINGS:
             raise ModuleNotFoundError(
-                f"there is no module {name!r}: write {MODULE_SPELLINGS[inner]}{_as_torch()}", name=name
+                f"there is no module {name!r}: use {MODULE_SPELLINGS[inner]}{_as_torch()}", name=name
             )
 
 

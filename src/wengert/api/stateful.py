@@ -1,7 +1,7 @@
-"""Functions that change more than they return: dropout moves a generator on, batch norm its running statistics.
+"""Functions with side effects: dropout advances a generator, batch norm updates its running statistics.
 
-They take and give Tensors, and assign the slots they are given. What is drawn is drawn again where a backward pass
-needs it (see `ops.random`), so a mask is never stored.
+They take and give Tensors, and assign the slots they are given. Random masks are drawn again where a backward pass
+needs them (see `ops.random`), so they are never stored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["alpha_dropout", "batch_norm", "dropout", "dropout1d", "dropout2d", "
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` with each element set to 0 with probability `p`, and the others scaled by 1 / (1 - p) to keep the mean.
+    """Set each element of `x` to 0 with probability `p`, and scale the others by 1 / (1 - p) to keep the mean.
 
-    When not `training`, `x` as it is.
+    When not `training`, returns `x` unchanged.
 
     >>> import wengert as wg
     >>> sorted(set(wg.dropout(wg.ones(100), 0.5).tolist()))
@@ -38,7 +38,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
 
 
 def dropout1d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` of shape (batch, channels, length) or (channels, length) with whole channels dropped.
+    """Drop whole channels of `x`, of shape (batch, channels, length) or (channels, length).
 
     >>> import wengert as wg
     >>> wg.dropout1d(wg.ones((2, 3, 4)), 0.5, training=False).shape
@@ -48,7 +48,7 @@ def dropout1d(x: Any, p: float = 0.5, training: bool = True, *, generator: Gener
 
 
 def dropout2d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` of shape (batch, channels, height, width) or (channels, height, width) with whole channels dropped.
+    """Drop whole channels of `x`, of shape (batch, channels, height, width) or (channels, height, width).
 
     >>> import wengert as wg
     >>> wg.dropout2d(wg.ones((2, 3, 4, 4)), 0.5, training=False).shape
@@ -58,7 +58,7 @@ def dropout2d(x: Any, p: float = 0.5, training: bool = True, *, generator: Gener
 
 
 def dropout3d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` of shape (batch, channels, depth, height, width), or without the batch, with whole channels dropped.
+    """Drop whole channels of `x`, of shape (batch, channels, depth, height, width), or without the batch.
 
     >>> import wengert as wg
     >>> wg.dropout3d(wg.ones((2, 3, 2, 4, 4)), 0.5, training=False).shape
@@ -97,9 +97,9 @@ def _drop_channels(name: str, spatial: int, x: Any, p: float, training: bool, ge
 
 
 def scaled_mask(x: Tensor, p: float, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-    """`x` with parts dropped, by a mask of this shape, and the rest scaled up.
+    """Drop parts of `x` by a random mask of this shape, and scale up the rest.
 
-    A choice instead of a product, so that a dropped infinity or NaN is 0 too.
+    A select instead of a product, so that a dropped infinity or NaN becomes 0 too.
     """
     keep = bernoulli(1.0 - p, shape, device=x.device, generator=generator)
     scaled = x * (1.0 / (1.0 - p) if p < 1 else 1.0)
@@ -107,12 +107,12 @@ def scaled_mask(x: Tensor, p: float, shape: tuple[int, ...], generator: Generato
 
 
 def checked(name: str, x: Any, p: float) -> Tensor:
-    """A floating-point Tensor, and that `p` is a probability."""
+    """Check that `x` is floating-point and `p` a probability; returns `x` as a Tensor."""
     x = asarray(x)
     if x.dtype not in FLOATING:
         raise DTypeError(f"{name} takes floating-point values, not {x.dtype}")
     if not isinstance(p, (int, float)) or not 0 <= p <= 1:
-        raise ArgumentError(f"{name}: p is {p!r}; the probability to drop is a number between 0 and 1")
+        raise ArgumentError(f"{name}: p is {p!r}; the drop probability must be a number between 0 and 1")
     return x
 
 
@@ -129,10 +129,10 @@ def batch_norm(
     momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """`x` (N, C, ...) with mean 0 and variance 1 in each channel, then times `weight` plus `bias`.
+    """Normalise each channel of `x` (N, C, ...) to mean 0 and variance 1, then multiply by `weight` and add `bias`.
 
-    When `training`, by the statistics of `x` itself, and the running ones (if given) move a step of `momentum` (a
-    number, or a 0-d tensor for one that changes) towards them; else by the running ones.
+    When `training`, it uses the statistics of `x` itself, and the running statistics (if given) move towards them by a
+    step of `momentum` (a number, or a 0-d tensor if it changes). Otherwise it uses the running statistics.
 
     >>> import wengert as wg
     >>> mean, var = wg.tensor([0.0]), wg.tensor([1.0])
@@ -155,10 +155,10 @@ def instance_norm(
     momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """`x` (N, C, ...) with mean 0 and variance 1 in each channel of each sample, then times `weight` plus `bias`.
+    """Normalise each channel of each sample of `x` (N, C, ...), then multiply by `weight` and add `bias`.
 
-    With `use_input_stats` the running statistics (if given) move towards the mean of those over the samples; without it
-    `x` is normalised by them.
+    With `use_input_stats` the running statistics (if given) move towards the samples' mean statistics; without it, `x`
+    is normalised with the running statistics.
 
     >>> import wengert as wg
     >>> wg.instance_norm(wg.ones((2, 3, 4))).shape
@@ -194,6 +194,9 @@ def _assign(name: str, slot: Any, value: Node | None) -> None:
     if value is None:
         return
     if not isinstance(slot, Tensor):
-        raise DTypeError(f"{name}: a running statistic is a Tensor, since it is assigned, not a {type(slot).__name__}")
+        raise DTypeError(
+            f"{name}: a running statistic must be a Tensor, because it is assigned in place, not a "
+            f"{type(slot).__name__}"
+        )
     with recorded_as(recording.location, False):
         slot.assign(Tensor(stop_gradient(value)))

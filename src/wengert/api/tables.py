@@ -1,4 +1,4 @@
-"""Embeddings: the functions that look rows up in a table, and can shorten its rows in place as they do."""
+"""Embeddings: functions that look up rows of a table, and can renormalise its rows in place."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of `weight` (count, features) that the integers name. The row `padding_idx` gets no derivative.
+    """Look up rows of `weight` (count, features) by integer index. The row `padding_idx` gets no gradient.
 
-    With `max_norm` the rows that are named are first scaled down to that p-norm, in place. `scale_grad_by_freq` divides
-    the derivative of each row by how often it is named. Gradients are dense: `sparse` is accepted and says nothing.
+    With `max_norm`, the rows looked up are first scaled down to that p-norm, in place. `scale_grad_by_freq` divides the
+    gradient of each row by how often its index occurs. Gradients are dense: `sparse` is accepted and ignored.
 
     >>> import wengert as wg
     >>> wg.embedding(wg.tensor([1, 0, 1]), wg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -53,7 +53,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The "sum", "mean" or "max" of each bag of rows of `weight`, without the rows being kept.
+    """The "sum", "mean" or "max" of each bag of rows of `weight`, without materialising the rows.
 
     `input` is (bags, length), or (rows,) with `offsets`, where each bag begins; with `include_last_offset` the last of
     these is where the last bag ends. Row numbers equal to `padding_idx` do not count. `per_sample_weights` multiply the
@@ -75,9 +75,11 @@ def _shorten(name: str, input: Any, weight: Any, max_norm: float | None, norm_ty
     if max_norm is None:
         return
     if not isinstance(weight, Tensor):
-        raise DTypeError(f"{name}: with max_norm the weight is a Tensor, since it is assigned, not {type(weight)}")
+        raise DTypeError(
+            f"{name}: with max_norm the weight must be a Tensor, because it is assigned in place, not {type(weight)}"
+        )
     if not max_norm > 0 or not norm_type > 0:
-        raise ArgumentError(f"{name}: max_norm and norm_type are positive; they are {max_norm!r} and {norm_type!r}")
+        raise ArgumentError(f"{name}: max_norm and norm_type must be positive; they are {max_norm!r} and {norm_type!r}")
     with recorded_as(recording.location, False):
         found = _embedding.shortened(name, unwrap(asarray(input)), unwrap(weight), max_norm, norm_type)
         weight.assign(Tensor(stop_gradient(found)))

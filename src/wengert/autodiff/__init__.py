@@ -1,4 +1,5 @@
-"""Transforms: functions from graph to graph. They nest in any order, and what they give is recorded like the rest."""
+"""Transforms: functions from graph to graph. They nest in any order, and their results are recorded like everything
+else."""
 
 from wengert.autodiff import numeric, symbolic
 

@@ -2,8 +2,8 @@
 
 In: a function of two elements, and values whose elements lie along an axis. Out: the results of the first, the first
 two, ... of them. Neighbouring pairs are combined, which leaves half as many elements; the partial results of these are
-every second one of those that are asked for, and one combination more gives the others (Blelloch, 1990): less than 2n
-combinations, in 2 log2(n) rounds of one call over many elements. It is made of recorded ops, so it has all their rules.
+every second result, and one more combination gives the others (Blelloch, 1990): less than 2n combinations, in 2 log2(n)
+rounds of one call over many elements. It is made of recorded ops, so it has all their rules.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Combine = Callable[[Sequence[Node], Sequence[Node]], list[Node]]
 def associative_scan(function: Callable[[Any, Any], Any], xs: Any, axis: int = 0, reverse: bool = False) -> Any:
     """The partial results of an associative function along an axis: `x0`, `f(x0, x1)`, `f(f(x0, x1), x2)`, ...
 
-    The function is given many pairs at once, as values that have the axis too, so it must treat its elements alike; `@`
-    does, as do ops element by element. With `reverse` it begins with the last element, as `scan` does: `f(x2, x1)`.
-    Where the function is not associative, use `scan`.
+    The function receives many pairs at once, as values that also have the axis, so it must treat all elements along it
+    alike; `@` and elementwise ops do. With `reverse` it begins with the last element, as `scan` does: `f(x2, x1)`. For
+    a function that is not associative, use `scan`.
 
     >>> import wengert as wg
     >>> wg.associative_scan(lambda a, b: a * b, wg.tensor([1, 2, 3, 4])).tolist()
@@ -43,7 +43,7 @@ def associative_scan(function: Callable[[Any, Any], Any], xs: Any, axis: int = 0
     along = [normalize_axis(axis, node.ndim, "associative_scan") for node in nodes]
     lengths = {node.shape[a] for node, a in zip(nodes, along)}
     if len(lengths) > 1:
-        raise ShapeError(f"associative_scan: the values have {sorted(lengths)} elements along axis {axis}")
+        raise ShapeError(f"associative_scan: the values have different lengths along axis {axis}: {sorted(lengths)}")
 
     def combine(a: Sequence[Node], b: Sequence[Node]) -> list[Node]:
         result = function(*[tree.unflatten(structure, map(family, part)) for part in (a, b)])
@@ -60,13 +60,13 @@ def associative_scan(function: Callable[[Any, Any], Any], xs: Any, axis: int = 0
 def _checked(result: Any, structure: Any, like: Sequence[Node]) -> list[Node]:
     leaves, found = tree.flatten(result)
     if found != structure:
-        raise ArgumentError(f"associative_scan: the function is given {structure} twice and gives {found}")
+        raise ArgumentError(f"associative_scan: the function takes {structure} twice but returns {found}")
     nodes = [as_node(leaf) for leaf in leaves]
     for before, after in zip(like, nodes):
         if before.shape != after.shape or before.dtype != after.dtype:
             raise ShapeError(
-                f"associative_scan: the function is given {describe_type(before)} twice and gives "
-                f"{describe_type(after)}: it combines two elements to one like them",
+                f"associative_scan: the function takes {describe_type(before)} twice but returns "
+                f"{describe_type(after)}; it must combine two elements into one of the same type",
                 after.location,
             )
     return nodes

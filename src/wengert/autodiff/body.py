@@ -1,7 +1,7 @@
 """Bodies: functions recorded into closed graphs, for the ops that carry a graph (control flow, checkpoint).
 
 A body's inputs are placeholders, first those for what it captured from outside (its constants). Its transforms are
-bodies again: `tangent_body`, `cotangent_body`, `batched_body` are what those ops' rules are made of.
+bodies again: the rules of those ops are built from `tangent_body`, `cotangent_body` and `batched_body`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class RecordedBody(NamedTuple):
 
 
 def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots: Sequence[Any] = ()) -> RecordedBody:
-    """Record `function` on placeholders like the leaves of `inputs`, and for the slots it is known to assign.
+    """Record `function` on placeholders for the leaves of `inputs` and for the slots it is known to assign.
 
-    The graph's inputs are those placeholders, its outputs the result's leaves.
+    The graph's inputs are those placeholders, and its outputs are the leaves of the result.
     """
     since = now()
     leaves, structure = tree.flatten(inputs)
@@ -52,7 +52,7 @@ def record(name: str, function: Callable[..., Any], inputs: Sequence[Any], slots
 
 
 def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[RecordedBody, list[Any]]:
-    """Record one step of a loop, and the slots that it assigns: they are carried from step to step, as inputs."""
+    """Record one step of a loop. The slots that it assigns are carried from step to step, as inputs."""
     slots: list[Any] = []
     while True:  # a slot that is an input may have the step assign others
         step = record(name, function, inputs, slots)
@@ -63,14 +63,14 @@ def record_step(name: str, function: Callable[..., Any], inputs: Sequence[Any]) 
 
 
 def with_slots(recorded: RecordedBody, slots: Sequence[Any]) -> Graph:
-    """The graph that gives the values of the slots, as the function leaves them, and then its result."""
+    """The graph whose outputs are the final values of the slots, followed by the function's result."""
     graph = recorded.graph
     values = [recorded.assigned.get(slot, slot.node) for slot in slots]
     return Graph(graph.inputs, [*values, *graph.outputs], beginning(graph))
 
 
 def put_slots(slots: Sequence[Any], results: Sequence[Node]) -> None:
-    """Give slots their values behind a loop or branch, where they were."""
+    """Assign the slots their values after a loop or branch."""
     for slot, node in zip(slots, results):
         slot._put(node if node.device == slot.node.device else to_device(node, slot.node.device))
 
@@ -81,23 +81,23 @@ def as_tensors(values: Any) -> Any:
 
 
 def placeholder_like(node: Node) -> Node:
-    """A placeholder of a node's shape, dtype and device."""
+    """A placeholder with a node's shape, dtype and device."""
     return placeholder(node.shape, node.dtype, node.device)
 
 
 def beginning(graph: Graph) -> int:
-    """The serial of the oldest node that belongs to a graph."""
+    """The serial number of the oldest node that belongs to a graph."""
     return min((node.serial for node in (*graph.inputs, *graph.nodes)), default=now())
 
 
 def close(graph: Graph) -> tuple[Graph, list[Node]]:
-    """The graph with what it captured as inputs, standing first; and those captured nodes."""
+    """The graph with its captured nodes prepended to its inputs, and those captured nodes."""
     constants = graph.captured()
     return close_over(graph, constants), constants
 
 
 def close_over(graph: Graph, constants: Sequence[Node]) -> Graph:
-    """The graph with these captured nodes as inputs, standing first."""
+    """The graph with these captured nodes prepended to its inputs."""
     since = now()
     fresh = [placeholder(c.shape, c.dtype, c.device, tracked=c.tracked) for c in constants]
     inputs = [placeholder_like(node) for node in graph.inputs]
@@ -116,7 +116,8 @@ def has_tangents(node: Node) -> bool:
 
 
 def tangent_body(body: Graph) -> Graph:
-    """From the inputs and tangents of those that have some, to the outputs and tangents of those that have some."""
+    """A graph from the inputs and their tangents to the outputs and theirs, for those inputs and outputs that have
+    tangents."""
     since = now()
     with recorded_as(recording.location, True):
         inputs = [placeholder_like(node) for node in body.inputs]
@@ -129,9 +130,9 @@ def tangent_body(body: Graph) -> Graph:
 
 
 def cotangent_body(body: Graph, seeded: Collection[int] | None = None) -> Graph:
-    """From the inputs and cotangents of the outputs that have some, to cotangents of the inputs that have some.
+    """A graph from the inputs and the outputs' cotangents to the inputs' cotangents, where they have some.
 
-    `seeded`: the numbers of the outputs whose cotangents are not known to be zero, if not of all.
+    `seeded` has the indices of the outputs whose cotangents are not known to be zero; the default is all.
     """
     since = now()
     with recorded_as(recording.location, True):
@@ -148,9 +149,9 @@ def cotangent_body(body: Graph, seeded: Collection[int] | None = None) -> Graph:
 def batched_body(
     body: Graph, lanes: int, batched: Sequence[bool], force: Sequence[bool] | None = None
 ) -> tuple[Graph, list[bool]]:
-    """The body over lanes, for inputs of which some are batched; and which of the outputs then are.
+    """The body over lanes, given which inputs are batched; also returns which outputs then are.
 
-    Outputs named in `force` are repeated over the lanes if they are not batched.
+    Outputs in `force` are broadcast over the lanes if they are not batched.
     """
     since = now()
     with recorded_as(recording.location, True):
@@ -170,11 +171,9 @@ def batched_body(
 
 
 def require_carry(name: str, slots: int, before: Sequence[Node], after: Sequence[Node]) -> None:
-    """Raise unless a step of a loop gives its carry back as it was; what it assigns comes first, in `slots`."""
+    """Raise an error unless a loop's step returns a carry of the same type; assigned slots come first."""
     if len(before) != len(after):
-        raise ArgumentError(
-            f"{name}: {len(before) - slots} values go into a step and {len(after) - slots} come out of it"
-        )
+        raise ArgumentError(f"{name}: a step takes {len(before) - slots} values but returns {len(after) - slots}")
     for i, (a, b) in enumerate(zip(before, after)):
         if a.shape == b.shape and a.dtype == b.dtype:
             continue
@@ -190,19 +189,19 @@ def require_carry(name: str, slots: int, before: Sequence[Node], after: Sequence
             hint = "Give it one shape from the start, e.g. with wg.broadcast_to or wg.zeros"
         else:
             error = DTypeError
-            hint = f"Begin with {b.dtype}, or cast in the step: .to(wg.{a.dtype})"
+            hint = f"Start with {b.dtype}, or cast in the step: .to(wg.{a.dtype})"
         raise error(
-            f"{name}: {what} goes into a step as {describe_type(a)} and comes out as {describe_type(b)}. {hint}",
+            f"{name}: {what} enters a step as {describe_type(a)} but leaves it as {describe_type(b)}. {hint}",
             b.location,
         )
 
 
 def require_same(name: str, what: str, expected: Sequence[Node], found: Sequence[Node]) -> None:
-    """Raise unless two lists of nodes agree in length, shapes and dtypes."""
+    """Raise an error unless two lists of nodes agree in length, shapes and dtypes."""
     if len(expected) != len(found):
-        raise GradientError(f"{name}: {what}: {len(found)} values where {len(expected)} were expected")
+        raise GradientError(f"{name}: {what}: got {len(found)} values, expected {len(expected)}")
     for a, b in zip(expected, found):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise GradientError(
-                f"{name}: {what}: {b.dtype}{list(b.shape)} where {a.dtype}{list(a.shape)} was expected", b.location
+                f"{name}: {what}: got {b.dtype}{list(b.shape)}, expected {a.dtype}{list(a.shape)}", b.location
             )

@@ -1,4 +1,5 @@
-"""check_grads: are a function's derivatives those of its values? In both modes, to any order, along random directions.
+"""check_grads: compares a function's derivatives with finite differences, in both modes, to any order, along random
+directions.
 
 For a function f at x, a random direction t and a random cotangent c:
 
@@ -6,8 +7,8 @@ For a function f at x, a random direction t and a random cotangent c:
     reverse   <vjp(f, x)(c), t>      must be <c, d>
 
 where <a, b> is the real part of the sum of conj(a) * b: real and imaginary parts of complex values move independently.
-For the next order the same holds of the functions x -> jvp(f, x, t) and x -> vjp(f, x)(c). One direction is enough: a
-wrong derivative agrees with it by chance only. A failure is looked into argument by argument.
+For the next order the same holds for the functions x -> jvp(f, x, t) and x -> vjp(f, x)(c). One direction is enough: a
+wrong derivative agrees with it only by chance. A failure is then checked argument by argument.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Flat = Callable[..., tuple[Tensor, ...]]  # a function of real and complex tenso
 
 
 class GradientMismatch(GradientError, AssertionError):
-    """`check_grads` found a derivative that is not that of the values."""
+    """`check_grads` found a derivative that disagrees with differences of values."""
 
 
 def check_grads(
@@ -42,19 +43,19 @@ def check_grads(
     atol: float = 1e-5,
     rtol: float = 1e-3,
 ) -> None:
-    """Compare the derivatives of `function` at `args` with differences of its values; raise where they differ.
+    """Compare the derivatives of `function` at `args` with finite differences; raises an error where they disagree.
 
-    Checked are `modes` in every nesting up to `order`, by all floating-point and complex leaves of the arguments, which
-    are taken in float64 and complex128; other leaves are held fixed, and other results left out.
+    It checks all nestings of `modes` up to `order`, with respect to all floating-point and complex leaves of the
+    arguments, converted to float64 and complex128. Other leaves are held fixed, and other results are ignored.
 
     >>> import wengert as wg
     >>> wg.check_grads(wg.tanh, (wg.tensor([0.5, -1.0]),), order=3)
     """
     for mode in modes:
         if mode not in ("reverse", "forward"):
-            raise ArgumentError(f'check_grads: a mode is "reverse" or "forward", not {mode!r}')
+            raise ArgumentError(f'check_grads: a mode must be "reverse" or "forward", not {mode!r}')
     if not isinstance(args, (tuple, list)):
-        raise ArgumentError("check_grads: args is a tuple with one entry for each argument: write (x,)")
+        raise ArgumentError("check_grads: args must be a tuple with one entry for each argument: write (x,)")
     flat, points, names = _inexact_part(function, tuple(args))
     _Check(names, tuple(modes), eps, atol, rtol).check(flat, points, order, ())
 
@@ -65,7 +66,9 @@ def _inexact_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[
     owners = [i for i, arg in enumerate(args) for _ in tree.flatten(arg)[0]]
     places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
     if not places:
-        raise ArgumentError("check_grads: no argument has a floating-point or complex value to differentiate by")
+        raise ArgumentError(
+            "check_grads: no argument has a floating-point or complex value to differentiate with respect to"
+        )
     points = [_wide(leaves[i].detach().numpy() if isinstance(leaves[i], Tensor) else leaves[i]) for i in places]
     names = [f"argument {owners[i]}" + _part(owners, i) for i in places]
 
@@ -76,7 +79,7 @@ def _inexact_part(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[
         outputs = tree.flatten(function(*tree.unflatten(structure, filled)))[0]
         found = tuple(out for out in outputs if isinstance(out, Tensor) and out.dtype in INEXACT)
         if not found:
-            raise ArgumentError("check_grads: the function gives no floating-point or complex tensor")
+            raise ArgumentError("check_grads: the function returns no floating-point or complex tensor")
         return found
 
     return flat, points, names
@@ -184,7 +187,8 @@ class _Check:
             if not self._close(got, wanted):
                 result = f" of result {i}" if len(expected) > 1 else ""
                 raise GradientMismatch(
-                    f"check_grads, {name}, by {argument}: the derivative{result} along a random direction is\n"
+                    f"check_grads, {name}, with respect to {argument}: the derivative{result} along a random "
+                    "direction is\n"
                     f"  expected {np.array2string(np.asarray(wanted), threshold=20)} (difference of values)\n"
                     f"  found    {np.array2string(np.asarray(got), threshold=20)}"
                 )

@@ -1,4 +1,5 @@
-"""`checkpoint`: a part of a computation whose inner values are computed again for the backward instead of being kept.
+"""`checkpoint`: a part of a computation whose inner values are recomputed for the backward pass instead of being
+stored.
 
 The part is one op that carries its graph. Its cotangents come from recording that graph anew; random numbers are
 functions of their counters, so they are the same.
@@ -21,7 +22,7 @@ from wengert.tensor import Tensor, family_of
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, keeping only its arguments for the backward and computing the rest again there.
+    """`function`, storing only its arguments for the backward pass, which recomputes everything else.
 
     >>> import wengert as wg
     >>> wg.grad(wg.checkpoint(lambda x: wg.sin(wg.sin(x))))(0.0).item()

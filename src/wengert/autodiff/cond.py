@@ -1,11 +1,11 @@
-"""`cond` and `while_loop`: a choice and a loop that stay in the graph.
+"""`cond` and `while_loop`: a branch and a loop that stay in the graph.
 
-`cond` records both branches and computes one; `while_loop` runs until its condition fails. How many steps that takes is
-not known while recording; its cotangents are those of `while_gradient`.
+`cond` records both branches and computes one; `while_loop` runs until its condition fails. The number of steps is not
+known while recording; its cotangents come from `while_gradient`.
 
 A loop over lanes (`vmap` of one) keeps the graphs of a single lane and says how many there are, so that each lane may
-be carried out until it ends by itself. Every source then begins with an axis of the lanes, of one element where all
-lanes share it. `lockstep` is the same loop over all lanes at once.
+run until it ends by itself. Every source then begins with an axis of the lanes, of one element where all lanes share
+it. `lockstep` is the same loop over all lanes at once.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from wengert.tensor import Tensor, family_of
 
 
 def cond(predicate: Any, true_function: Callable[..., Any], false_function: Callable[..., Any], *operands: Any) -> Any:
-    """`true_function(*operands)` where the predicate (one boolean) holds, else `false_function(*operands)`.
+    """Call `true_function(*operands)` if the predicate (one boolean) is true, else `false_function(*operands)`.
 
-    Both are recorded, one is computed. They must give results of the same structure, shapes and dtypes; a tensor from
-    outside that either assigns gets the value of the branch taken.
+    Both are recorded, but only one is computed. They must return results of the same structure, shapes and dtypes. An
+    outer tensor that either branch assigns gets its value from the branch taken.
 
     >>> import wengert as wg
     >>> wg.cond(wg.tensor(2.0) > 1, lambda x: x * 2, lambda x: x / 2, wg.tensor(8.0)).item()
@@ -46,12 +46,14 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
     choice = cast(as_node(predicate), bool_)
     if choice.shape != ():
         raise ShapeError(
-            f"cond: the predicate is one boolean; it has shape {choice.shape}. wg.where chooses elementwise"
+            f"cond: the predicate must be one boolean, but has shape {choice.shape}. wg.where selects elementwise"
         )
     values = bodies.as_tensors(operands)
     taken = [bodies.record("cond", function, values) for function in (true_function, false_function)]
     if taken[0].structure != taken[1].structure:
-        raise ArgumentError(f"cond: the branches give {taken[0].structure} and {taken[1].structure}")
+        raise ArgumentError(
+            f"cond: the branches return different structures: {taken[0].structure} and {taken[1].structure}"
+        )
     slots = list({**taken[0].assigned, **taken[1].assigned})
     graphs = [bodies.with_slots(branch, slots) for branch in taken]
     bodies.require_same("cond", "the second branch", graphs[0].outputs, graphs[1].outputs)
@@ -69,7 +71,7 @@ def _close_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list[Node]]:
 
 
 def record_cond(choice: Node, branches: Sequence[Graph], values: Sequence[Node]) -> list[Node]:
-    """The results of the branch taken."""
+    """Record a conditional; returns the results of the branch taken."""
     if not branches[0].outputs:
         return []
     return list(picks(COND(choice, *values, branches=tuple(branches))))
@@ -130,13 +132,13 @@ def while_loop(
     max_steps: int | None = None,
     memory: Any = None,
 ) -> Any:
-    """Apply `function` to the carry as long as `condition(carry)` holds; the carry that ends it.
+    """Apply `function` to the carry as long as `condition(carry)` holds; returns the final carry.
 
-    Both are recorded once. A loop that still goes on after `max_steps` steps raises when its result is looked at.
+    Both are recorded once. If the loop has not ended after `max_steps` steps, reading its result raises an error.
 
-    Every mode differentiates it. How many steps there are is known at the end only, so a backward pass keeps some of
-    the carries, evenly spaced, and computes the others again: at most 64 of them, or as many as fit into `memory`, a
-    number of bytes such as "10 MB".
+    It is differentiable in every mode. The number of steps is known only at the end, so a backward pass stores some of
+    the carries, evenly spaced, and recomputes the others: at most 64 of them, or as many as fit into `memory`, a number
+    of bytes such as "10 MB".
 
     >>> import wengert as wg
     >>> wg.while_loop(lambda x: x < 100, lambda x: x * 2, wg.tensor(3)).item()
@@ -150,7 +152,7 @@ def while_loop(
     step, slots = bodies.record_step("while_loop", function, (start,))
     test = bodies.record("while_loop", condition, (start,), slots)
     if len(test.graph.outputs) != 1 or test.graph.outputs[0].shape != ():
-        raise ShapeError("while_loop: the condition must give one boolean")
+        raise ShapeError("while_loop: the condition must return one boolean")
     stepped = bodies.with_slots(step, slots)
     initial = [*[slot.node for slot in slots], *[leaf.node for leaf in tree.flatten(start)[0]]]
     bodies.require_carry("while_loop", len(slots), initial, stepped.outputs)
@@ -161,7 +163,7 @@ def while_loop(
 
 
 def checkpoints_for(initial: Sequence[Node], memory: Any) -> int:
-    """How many carries a backward pass keeps."""
+    """The number of carries that a backward pass stores."""
     if memory is None:
         return CHECKPOINTS
     carry = sum(node.size * node.dtype.itemsize for node in initial)
@@ -171,12 +173,12 @@ def checkpoints_for(initial: Sequence[Node], memory: Any) -> int:
 def _bounded(condition: Any, function: Any, start: Any, max_steps: int, memory: Any) -> Any:
     """The loop with a counter, and a check that the condition has ended it."""
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 0:
-        raise ArgumentError(f"while_loop: max_steps is a number of steps, not {max_steps!r}")
+        raise ArgumentError(f"while_loop: max_steps must be a number of steps, not {max_steps!r}")
 
     def goes_on(state: Any) -> Any:
         going = cast(as_node(condition(state[1])), bool_)
         if going.shape != ():
-            raise ShapeError("while_loop: the condition must give one boolean")
+            raise ShapeError("while_loop: the condition must return one boolean")
         return logical_and(going, less(state[0].node, max_steps))
 
     def counted(state: Any) -> Any:
@@ -198,8 +200,8 @@ def _stopped(going: Any, *arrays: Any, steps: int) -> Any:
 
 def _still_going(steps: int) -> str:
     return (
-        f"while_loop: the condition still holds after {steps} steps (max_steps={steps}); allow more, or look at why it "
-        "does not end"
+        f"while_loop: the condition still holds after {steps} steps (max_steps={steps}); raise max_steps, or find out "
+        "why the loop does not end"
     )
 
 
@@ -224,7 +226,7 @@ def record_while(
     checkpoints: int,
     lanes: int | None = None,
 ) -> list[Node]:
-    """The carry that ends a loop, or so many loops side by side."""
+    """The final carry of a loop, or of several loops side by side."""
     attrs = {"constants": len(constants), "checkpoints": checkpoints, "lanes": lanes}
     return list(picks(WHILE(*constants, *initial, test=test, step=step, **attrs)))
 
@@ -250,7 +252,7 @@ def _while_numpy(
 
 
 class WhileLoop(NamedTuple):
-    """What a loop runs, and on what."""
+    """A loop's condition and body, and the values it runs on."""
 
     test: Graph
     step: Graph
@@ -261,7 +263,8 @@ class WhileLoop(NamedTuple):
 def tangent_loop(
     test: Graph, step: Graph, n: int, sources: Sequence[Node], tangents: Sequence[Node | None]
 ) -> WhileLoop:
-    """A loop that carries tangents along: of n constants and the carry, after the values. All that can have one has."""
+    """A loop that also carries tangents, of n constants and of the carry, after the values. Everything that can have a
+    tangent has one."""
     moving = bodies.tangent_body(step)
     floating = [i for i, s in enumerate(sources) if bodies.has_tangents(s)]
     given = {i: or_zero(tangents[i], sources[i]) for i in floating}
@@ -270,7 +273,7 @@ def tangent_loop(
     extra_fixed, extra_carry = len(fixed) - n, len(carry) - (len(sources) - n)
 
     def arranged(inputs: Sequence[Node]) -> list[Node]:
-        """Constants with their tangents first, then the carry with its own."""
+        """The constants with their tangents first, then the carry with its tangents."""
         own, moved = inputs[: len(sources)], inputs[len(sources) :]
         return [*own[:n], *moved[:extra_fixed], *own[n:], *moved[extra_fixed:]]
 
@@ -307,7 +310,7 @@ def _over_lanes(test: Graph, step: Graph, n: int, lanes: int, flags: tuple[bool,
 
 
 def lockstep(y: Node) -> list[Node]:
-    """The carry that ends a loop over lanes, as a loop that steps all of them at once."""
+    """The final carry of a loop over lanes, as a loop that steps all lanes at once."""
     n, lanes = y.attrs["constants"], y.attrs["lanes"]
     flags = [source.shape[0] == lanes for source in y.sources]
     values = [one if flag else reshape(one, one.shape[1:]) for one, flag in zip(y.sources, flags)]

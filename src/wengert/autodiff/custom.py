@@ -1,6 +1,6 @@
 """`custom_vjp` and `custom_jvp`: derivative rules of the user's own.
 
-A call is recorded as one op that passes the function's results on and takes the rule's word for the derivative. What
+A call is recorded as one op that passes on the function's results and uses the rule as its derivative. What
 the rule itself computes is recorded as usual, so it can be differentiated again.
 """
 
@@ -44,8 +44,9 @@ _running = _Running()
 class custom_vjp:
     """A function with a reverse-mode rule of its own.
 
-    `defvjp(fwd, bwd)`: `fwd(*args)` gives the result and what the backward needs; `bwd(needed, cotangent)` the
-    cotangents of the arguments, a tuple (None where there is none). Forward mode differentiates `fwd` itself.
+    `defvjp(fwd, bwd)`: `fwd(*args)` returns the result and the residuals for the backward pass; `bwd(residuals,
+    cotangent)` returns a tuple with the cotangent of each argument (None if it has none). Forward mode differentiates
+    `fwd` itself.
 
     >>> import wengert as wg
     >>> @wg.custom_vjp
@@ -83,7 +84,7 @@ class custom_vjp:
         finally:
             _running.forwards = _running.forwards[:-1]
         if not isinstance(result, tuple) or len(result) != 2:
-            raise ArgumentError(f"custom_vjp: fwd returns (result, what bwd needs), not {result!r}")
+            raise ArgumentError(f"custom_vjp: fwd must return (result, residuals for bwd), not {result!r}")
         outputs, shape = _nodes(result[0])
         needed, needed_shape = _nodes(result[1])
         rule = _Backward(self.bwd, needed_shape, shape, structure, family)
@@ -108,7 +109,9 @@ class _Backward:
         found = self.bwd(_tensors(self.needed, needed, self.family), _tensors(self.result, cotangents, self.family))
         found = found if isinstance(found, tuple) else (found,)
         if len(found) != len(self.args.parts):
-            raise ArgumentError(f"custom_vjp: bwd gave {len(found)} cotangents for {len(self.args.parts)} arguments")
+            raise ArgumentError(
+                f"custom_vjp: bwd returned {len(found)} cotangents for {len(self.args.parts)} arguments"
+            )
         flat: list[Node | None] = []
         for cotangent, structure in zip(found, self.args.parts):
             count = len(tree.flatten(tree.unflatten(structure, iter(int, 1)))[0])
@@ -152,7 +155,8 @@ def _custom_vjp(g: Sequence[Node | None], y: Node) -> list[Node | None]:
     for argument, cotangent in zip(arguments, found):
         if cotangent is not None and cotangent.shape[-argument.ndim or len(cotangent.shape) :] != argument.shape:
             raise ShapeError(
-                f"custom_vjp: bwd gave a cotangent of shape {cotangent.shape} for an argument of {argument.shape}"
+                f"custom_vjp: bwd returned a cotangent of shape {cotangent.shape} for an argument of shape "
+                f"{argument.shape}"
             )
     typed = [None if c is None else cast(of_kind(c, a.dtype), a.dtype) for c, a in zip(found, arguments)]
     return [*[None] * n, *typed, *[None] * len(needed)]
@@ -182,7 +186,7 @@ CUSTOM_VJP = Op(
 class custom_jvp:
     """A function with a forward-mode rule of its own; reverse mode is its transpose.
 
-    `defjvp(rule)`: `rule(primals, tangents)` gives the result and its tangent, which must be linear in the tangents.
+    `defjvp(rule)`: `rule(primals, tangents)` returns the result and its tangent, which must be linear in the tangents.
 
     >>> import wengert as wg
     >>> @wg.custom_jvp
@@ -223,7 +227,7 @@ class _Tangent:
     def __call__(self, primals: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
         result = self.rule(_tensors(self.args, primals, self.family), _tensors(self.args, tangents, self.family))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise GradientError(f"custom_jvp: the rule returns (result, tangent), not {result!r}")
+            raise GradientError(f"custom_jvp: the rule must return (result, tangent), not {result!r}")
         return _nodes(result[1])[0]
 
 

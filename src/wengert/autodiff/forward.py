@@ -19,7 +19,7 @@ Tangent = Any  # a Node; for a node with several results a list of Nodes and Non
 
 
 def forward(outputs: Sequence[Node], inputs: Sequence[Node], tangents: Sequence[Node | None]) -> list[Tangent | None]:
-    """The tangents of the outputs when the inputs move along theirs."""
+    """The tangents of the outputs, given those of the inputs."""
     moved: dict[Node, Tangent] = {node: t for node, t in zip(inputs, tangents) if t is not None}
     own = set(inputs)
     with recorded_as(recording.location, recording.grad):

@@ -1,4 +1,4 @@
-"""All derivatives at once: `jacobian` and `hessian`, one walk batched over the elements of a result or an argument."""
+"""All derivatives at once: `jacobian` and `hessian`, one pass batched over the elements of a result or an argument."""
 
 from __future__ import annotations
 
@@ -31,25 +31,24 @@ def jacobian(
     holomorphic: bool = False,
     chunk: int | None = None,
 ) -> Function:
-    """A function that gives all derivatives of `function`'s outputs by its arguments' elements.
+    """A function that returns the derivatives of all elements of `function`'s outputs with respect to its arguments.
 
-    For an output of shape S and an argument of shape A it has shape S + A. `mode` is "reverse" (a walk for each output
-    element) or "forward" (one for each argument element); all walks are one batched graph. With `chunk`, so many walks
-    go together and one chunk follows another in a loop, which takes less memory.
+    For an output of shape S and an argument of shape A it has shape S + A. `mode` is "reverse" (one pass for each
+    output element) or "forward" (one for each argument element); all passes form one batched graph. With `chunk`, that
+    many passes are batched together and a loop runs over the chunks, which takes less memory.
 
-    Of real results by complex arguments, each row is a gradient as `grad` gives it; of complex results by real
-    arguments, the derivatives are complex. Of complex results by complex arguments they are those of a `holomorphic`
-    function.
+    For real results and complex arguments, each row is a gradient as returned by `grad`. For complex results and real
+    arguments, the derivatives are complex. Complex results of complex arguments require a `holomorphic` function.
 
     >>> import wengert as wg
     >>> wg.jacobian(lambda x: x * x)(wg.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
     if mode not in ("reverse", "forward"):
-        raise ArgumentError(f'jacobian: mode is "reverse" or "forward", not {mode!r}')
+        raise ArgumentError(f'jacobian: mode must be "reverse" or "forward", not {mode!r}')
 
     if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
-        raise ArgumentError(f"jacobian: chunk is a number of walks that go together, not {chunk!r}")
+        raise ArgumentError(f"jacobian: chunk must be a number of passes to batch together, not {chunk!r}")
 
     @transformed(jacobian, function, argnums, mode, holomorphic, chunk)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -58,9 +57,9 @@ def jacobian(
             require_holomorphic("jacobian", at)
         elif any(x.dtype in COMPLEX for x in at.variables) and any(y.dtype in COMPLEX for y in at.outputs):
             raise DTypeError(
-                "jacobian: a complex result of a complex argument; say holomorphic=True if the function is. The "
-                "derivatives of another one are four numbers a pair of elements: take real and imaginary parts as "
-                "arguments and results, or products with wg.jvp and wg.vjp"
+                "jacobian: the function returns a complex result for a complex argument; pass holomorphic=True if it "
+                "is holomorphic. Otherwise its derivative has four numbers for each pair of elements: use real and "
+                "imaginary parts as arguments and results, or products with wg.jvp and wg.vjp"
             )
         table = (_rows if mode == "reverse" else _columns)(at, holomorphic, chunk)
         blocks = []
@@ -91,7 +90,7 @@ def _along_basis(results: Sequence[Node], seed: Node, unit: complex, chunk: int 
 
 
 def each_over_lanes(results: Sequence[Node], seed: Node, lanes: Node) -> list[Node]:
-    """Results for each lane in the place of a seed, along a first axis; those that do not depend on it are repeated."""
+    """Results for each lane of a seed, along a first axis; results that do not depend on the seed are broadcast."""
     over = batch(results, {seed: lanes})
     return [broadcast_to(r, (lanes.shape[0], *r.shape)) if o is None else o for o, r in zip(over, results)]
 
@@ -136,7 +135,7 @@ def _whole(along: Callable[[complex], list[Node]], seeded: Node, holomorphic: bo
 
 
 def jacfwd(function: Function, argnums: int | Sequence[int] = 0, chunk: int | None = None) -> Function:
-    """`jacobian` in forward mode, a walk for each element of the arguments: for functions with more results than those.
+    """`jacobian` in forward mode, one pass for each argument element: for functions with more results than arguments.
 
     >>> import wengert as wg
     >>> wg.jacfwd(lambda t: wg.stack([wg.exp(t), wg.sin(t)]))(0.0).tolist()
@@ -146,7 +145,7 @@ def jacfwd(function: Function, argnums: int | Sequence[int] = 0, chunk: int | No
 
 
 def jacrev(function: Function, argnums: int | Sequence[int] = 0, chunk: int | None = None) -> Function:
-    """`jacobian` in reverse mode, a walk for each element of the results: for functions with fewer of those.
+    """`jacobian` in reverse mode, one pass for each result element: for functions with fewer results than arguments.
 
     >>> import wengert as wg
     >>> wg.jacrev(lambda x: x[0] * x[1])(wg.tensor([2.0, 3.0])).tolist()
@@ -158,10 +157,10 @@ def jacrev(function: Function, argnums: int | Sequence[int] = 0, chunk: int | No
 def hessian(
     function: Function, argnums: int | Sequence[int] = 0, holomorphic: bool = False, chunk: int | None = None
 ) -> Function:
-    """A function that gives the second derivatives of a scalar `function`, by forward over reverse mode.
+    """A function that returns the second derivatives of a scalar `function`, by forward over reverse mode.
 
-    By complex arguments they are those of a `holomorphic` function; of a real one, `hvp` gives products with them.
-    `chunk` is that of `jacobian`.
+    Complex arguments require a `holomorphic` function; for a real one, `hvp` returns Hessian-vector products. `chunk`
+    is as in `jacobian`.
 
     >>> import wengert as wg
     >>> wg.hessian(lambda x: (x**3).sum())(wg.tensor([1.0, 2.0])).tolist()

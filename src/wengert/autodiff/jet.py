@@ -1,4 +1,4 @@
-"""Taylor mode: all derivatives along a curve up to some order, in one walk.
+"""Taylor mode: all derivatives along a curve up to some order, in one pass.
 
 In: a function, a point and the derivatives of a curve through it. Out: the value and the derivatives of the function
 along the curve. Each node carries its Taylor coefficients c[0], c[1], ..., with None for a zero; c[0] is its value. The
@@ -28,12 +28,12 @@ Rule = Callable[[Node, Sequence[Series]], Series]
 
 
 def jet(function: Function, primal: Any, series: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The value of `function` and its derivatives along a curve, as many as `series` has entries.
+    """The value of `function` and its derivatives along a curve, one for each entry of `series`.
 
     The curve goes through `primal` (a value or a container of them) at t = 0, and the entries of `series` are its
-    first, second, ... derivatives there, of the same structure; None is zero. For a straight line in direction v
-    that is [v, None, None, ...]. The derivatives of the function along it are given in the same form, not
-    divided by factorials.
+    first, second, ... derivatives there, of the same structure; None is zero. A straight line in direction v is [v,
+    None, None, ...]. The function's derivatives along the curve are returned in the same form, not divided by
+    factorials.
 
     >>> import wengert as wg
     >>> value, derivatives = wg.jet(lambda x: x**3, 2.0, [1.0, None, None])
@@ -42,7 +42,7 @@ def jet(function: Function, primal: Any, series: Sequence[Any]) -> tuple[Any, li
     """
     if not isinstance(series, (list, tuple)) or not series:
         raise ArgumentError(
-            "jet: series is a list of the curve's derivatives, such as [v, None] for two orders in direction v"
+            "jet: series must be a list of the curve's derivatives, such as [v, None] for two orders in direction v"
         )
     at = Linearized("jet", function, (0,), (primal,), {}, False)
     structure = at.structures[0]

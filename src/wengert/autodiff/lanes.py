@@ -1,4 +1,4 @@
-"""Loops over lanes: their sources, and graphs in which all lanes go step by step together.
+"""Loops over lanes: their sources, and graphs in which all lanes step together.
 
 In: what a loop reads, with an axis of the lanes first, or without; the graphs of one lane. Out: sources that all begin
 with an axis of the lanes, and graphs over all lanes, in which those that have ended stay as they are.
@@ -24,9 +24,9 @@ from wengert.ops.reduce import max as max_of
 def over_lanes(
     sources: Sequence[Node], batched: Sequence[bool], lanes: int, inner: int | None, shared: Collection[int]
 ) -> list[Node]:
-    """The sources of a loop for so many lanes, each of which was one for so many `inner` lanes, if it was for some.
+    """The sources of a loop over `lanes` lanes, where each lane may itself be a loop over `inner` lanes.
 
-    `shared`: the numbers of the sources that may stay one for all lanes.
+    `shared` has the indices of the sources that all lanes may share.
     """
     found = []
     for i, (source, flag) in enumerate(zip(sources, batched)):
@@ -42,14 +42,14 @@ def over_lanes(
 
 
 def apart(whole: Node, lanes: int, inner: int | None) -> Node:
-    """The results of a loop over lanes, those of inner lanes along an axis of their own."""
+    """The results of a loop over lanes, with inner lanes split off as an axis of their own."""
     if inner is None:
         return whole
     return PACK(*[reshape(one, (lanes, inner, *one.shape[1:])) for one in picks(whole)])
 
 
 def batched_loop(test: Graph, step: Graph, n: int, lanes: int, flags: Sequence[bool]) -> tuple[Graph, Graph]:
-    """A loop over lanes that goes on while one of them does, and leaves those alone that have ended."""
+    """A loop over lanes that runs while any lane does, and leaves finished lanes unchanged."""
     every = [True] * len(step.outputs)
     stepped, _ = bodies.batched_body(step, lanes, flags, every)
     tested, _ = bodies.batched_body(test, lanes, flags, [True])
@@ -88,5 +88,5 @@ def _of_living(alive: Node, values: Sequence[Node], flags: Sequence[bool]) -> li
 
 
 def aligned(flags: Node, value: Node) -> Node:
-    """Flags for lanes, with axes behind them so that they broadcast against a value over lanes."""
+    """Flags for lanes, with trailing axes added so that they broadcast against a value over lanes."""
     return reshape(flags, (*flags.shape, *(1,) * (value.ndim - flags.ndim)))

@@ -1,7 +1,7 @@
-"""A function's derivative at a point as a linear function: recorded once, applied to as many vectors as one likes.
+"""A function's derivative at a point as a linear function: recorded once, applied to any number of vectors.
 
 `linearize` is forward mode in that form, `linear_transpose` the transpose of a function that is linear already. The
-products with curvature that fitting a model takes (`gnvp`, `fisher_product`) are made of both modes.
+curvature-vector products for fitting models (`gnvp`, `fisher_product`) combine both modes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from wengert.ops.core import as_node, placeholder
 
 
 def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
-    """The result of `function` at a point, and its derivative there: from tangents of the arguments to the result's.
+    """The result of `function` at a point, and its derivative there: a linear function from argument tangents to result
+    tangents.
 
-    The derivative is recorded once. The values of `function` that it reads are kept, so that no call computes them
-    again; each call costs what the linear part costs.
+    The derivative is recorded once. It stores the values of `function` that it reads, so each call only computes the
+    linear part.
 
     >>> import wengert as wg
     >>> out, derivative = wg.linearize(lambda x: x**3, 2.0)
@@ -31,7 +32,7 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     (8.0, 12.0, 120.0)
     """
     if not primals:
-        raise ArgumentError("linearize: it takes the function's arguments too, such as wg.linearize(f, x)")
+        raise ArgumentError("linearize takes the function's arguments too, as in wg.linearize(f, x)")
     at = Linearized("linearize", function, range(len(primals)), primals, {}, False)
     structure = tree.Structure(tuple, (), tuple(at.structures))
     with recorded_as(recording.location, True):
@@ -49,10 +50,10 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
 
 
 def linear_transpose(function: Function, *examples: Any) -> Function:
-    """The transpose of a linear function: from a cotangent of its result to those of its arguments, a tuple.
+    """The transpose of a linear function: it maps a cotangent of the result to a tuple of the arguments' cotangents.
 
-    Of `examples` only shapes and dtypes count: the function is recorded on abstract values. One that is not linear
-    raises; of an affine one, the linear part is transposed.
+    Only the shapes and dtypes of `examples` matter: the function is recorded on abstract values. A function that is not
+    linear raises an error; for an affine one, the linear part is transposed.
 
     >>> import wengert as wg
     >>> back = wg.linear_transpose(lambda x: x[1:] - x[:-1], wg.zeros(3))
@@ -60,12 +61,14 @@ def linear_transpose(function: Function, *examples: Any) -> Function:
     [-1.0, 1.0, 0.0]
     """
     if not examples:
-        raise ArgumentError("linear_transpose: it takes examples of the function's arguments, such as wg.zeros(3)")
+        raise ArgumentError("linear_transpose takes examples of the function's arguments, such as wg.zeros(3)")
     recorded = bodies.record("linear_transpose", function, examples)
     graph, structure = recorded.graph, tree.flatten(examples)[1]
     for node in graph.inputs:
         if not bodies.has_tangents(node):
-            raise ArgumentError(f"linear_transpose: an example has dtype {node.dtype}; only floating-point values move")
+            raise ArgumentError(
+                f"linear_transpose: an example has dtype {node.dtype}; only floating-point values have tangents"
+            )
     with recorded_as(recording.location, True):
         seeds = [bodies.placeholder_like(node) for node in graph.outputs]
         found = or_zeros(reverse(graph.outputs, seeds, graph.inputs), graph.inputs)
@@ -80,7 +83,7 @@ def linear_transpose(function: Function, *examples: Any) -> Function:
 
 
 def _require_linear(graph: Graph, cotangents: Sequence[Node]) -> None:
-    """Raise if a cotangent depends on where the function was recorded: only a linear function's does not."""
+    """Raise an error if a cotangent depends on where the function was recorded: only a linear function's does not."""
     nonlinear = dependents(cotangents, graph.inputs)
     if not nonlinear:
         return
@@ -89,18 +92,18 @@ def _require_linear(graph: Graph, cotangents: Sequence[Node]) -> None:
         at = getattr(node.location, "location", node.location)
         if at in lines:
             raise GradientError(
-                f"linear_transpose: the function is not linear; the derivative of {lines[at].op.name} depends on where "
-                "it is taken. Transpose its derivative: wg.vjp(f, x), or wg.linearize first",
+                f"linear_transpose: the function is not linear; the derivative of {lines[at].op.name} depends on the "
+                "point. Transpose its derivative instead: wg.vjp(f, x), or wg.linearize first",
                 lines[at].location,
             )
     raise GradientError("linear_transpose: the function is not linear; wg.vjp(f, x) transposes its derivative at x")
 
 
 def gnvp(model: Function, loss: Callable[[Any], Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The product of the Gauss-Newton matrix of `loss(model(*primals))` with a vector, without the matrix.
+    """The product of the Gauss-Newton matrix of `loss(model(*primals))` with a vector, without forming the matrix.
 
-    The matrix is J^T H J, of the model's Jacobian J and the Hessian H of the loss by the model's result: the Hessian
-    without the model's curvature. It is positive semidefinite where the loss is convex. With the negative
+    The matrix is J^T H J, with the model's Jacobian J and the Hessian H of the loss with respect to the model's result:
+    the Hessian without the model's curvature. It is positive semidefinite where the loss is convex. With the negative
     log-likelihood of an exponential family in its natural parameters (squares, cross-entropy of logits) it is the
     Fisher matrix.
 
@@ -116,10 +119,10 @@ def gnvp(model: Function, loss: Callable[[Any], Any], primals: Sequence[Any], ta
 
 
 def fisher_product(log_likelihoods: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The product of the empirical Fisher matrix with a vector, without the matrix.
+    """The product of the empirical Fisher matrix with a vector, without forming the matrix.
 
-    `log_likelihoods(*primals)` gives the log-likelihood of each example, a vector; the matrix is the mean of the
-    products of their gradients, g g^T. The Fisher matrix itself, with the model's own labels, is `gnvp`'s.
+    `log_likelihoods(*primals)` returns the log-likelihood of each example, as a vector; the matrix is the mean of g g^T
+    over their gradients g. For the true Fisher matrix, with labels drawn from the model, use `gnvp`.
 
     >>> import wengert as wg
     >>> examples = wg.tensor([[1.0, 0.0], [0.0, 2.0]])
@@ -129,7 +132,8 @@ def fisher_product(log_likelihoods: Function, primals: Sequence[Any], tangents: 
     scores, moved = jvp(log_likelihoods, primals, tangents)
     if as_node(scores).ndim != 1:
         raise ShapeError(
-            f"fisher_product: the function gives the log-likelihood of each example, a vector; it gave shape "
+            "fisher_product: the function must return the log-likelihood of each example, as a vector; it returned "
+            "shape "
             f"{as_node(scores).shape}"
         )
     found = vjp(log_likelihoods, *primals)[1](moved / scores.shape[0])

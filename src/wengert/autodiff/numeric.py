@@ -1,4 +1,4 @@
-"""Numeric differentiation: the derivative of a function from its values alone, to check the other ways by.
+"""Numeric differentiation: the derivative of a function from its values alone, used to check the other methods.
 
 In: any function of nested containers of numbers, arrays and tensors. Out: derivatives in float64, computed along one
 curve at a time: `curve(t)` is the function's value a step `t` away in some direction, and a method estimates its slope.
@@ -33,10 +33,10 @@ Curve = Callable[[complex], Array]  # from a step to the values there, a vector
 def grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0, method: str = "central", step: float | None = None
 ) -> Callable[..., Any]:
-    """A function that gives the gradient of `function` by some of its arguments, from its values alone.
+    """A function that returns the gradient of `function` with respect to some of its arguments, from its values alone.
 
-    `method` is "central", "complex" or "richardson"; `step` the (first) distance to look at, chosen for each element if
-    it is not given. `function` is called with float64 values (complex128 for "complex"), twice or more an element.
+    `method` is "central", "complex" or "richardson"; `step` is the (first) step size, chosen for each element if not
+    given. `function` is called with float64 values (complex128 for "complex"), twice or more for each element.
 
     >>> import wengert as wg
     >>> f = lambda x, y: wg.log(x) + x * y - wg.sin(y)
@@ -44,7 +44,7 @@ def grad(
     [5.5, 1.716338]
     """
     if method not in METHODS:
-        raise ArgumentError(f"numeric.grad: method is {', '.join(map(repr, METHODS))}, not {method!r}")
+        raise ArgumentError(f"numeric.grad: method must be one of {', '.join(map(repr, METHODS))}, not {method!r}")
 
     @transformed(grad, function, argnums, method, step)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def _one_number(result: Any, method: str) -> Array:
         result = result.detach().numpy()
     value = np.asarray(result)
     if value.shape != ():
-        raise ArgumentError(f"numeric.grad: the function must give one number; it gave shape {value.shape}")
+        raise ArgumentError(f"numeric.grad: the function must return one number; it returned shape {value.shape}")
     return value
 
 
@@ -140,7 +140,7 @@ def central(curve: Curve, step: float | None = None, scale: float = 1.0) -> Arra
 
 
 def complex_step(curve: Curve, step: float | None = None, scale: float = 1.0) -> Array:
-    """The imaginary part of a step up the imaginary axis: nothing is subtracted, so the step can be tiny.
+    """The imaginary part of f at x + ih: nothing is subtracted, so the step h can be tiny.
 
     >>> import wengert as wg
     >>> round(float(wg.autodiff.numeric.complex_step(lambda h: (3.0 + h) ** 2)), 4)
@@ -155,7 +155,8 @@ def complex_step(curve: Curve, step: float | None = None, scale: float = 1.0) ->
 
 
 def _require_analytic(root: Node) -> None:
-    """Raise if an op on the way turned complex numbers into real ones or their conjugates: the slope would be lost."""
+    """Raise an error if an op on the way turned complex numbers into real ones or their conjugates: the slope would be
+    lost."""
     for node in ancestors([root]):
         if any(source.dtype is complex128 for source in node.sources):
             lost = node.dtype not in COMPLEX and node.dtype is not bool_
@@ -169,7 +170,8 @@ def _not_analytic(reason: str, location: Any) -> GradientError:
 
 
 def richardson(curve: Curve, step: float | None = None, scale: float = 1.0) -> Array:
-    """Ridders' method: a tableau of central differences at shrinking steps; its best entry by its own estimate.
+    """Ridders' method: a tableau of central differences at shrinking steps; its best entry by its own error
+    estimate.
 
     >>> import wengert as wg
     >>> round(float(wg.autodiff.numeric.richardson(lambda h: (3.0 + h) ** 2)), 4)

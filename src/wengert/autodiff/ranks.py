@@ -16,7 +16,7 @@ from wengert.ops.movement import broadcast_to
 
 
 def over_ranks(outputs: Sequence[Node], lanes: dict[Node, Node], mesh: Mesh, since: int = 0) -> list[Node]:
-    """The outputs over all ranks of a mesh, given what lies over them already."""
+    """The outputs over all ranks of a mesh, given the nodes that are over them already."""
     over = dict(lanes)
     before, recording.ranks = recording.ranks, mesh
     try:

@@ -8,8 +8,8 @@ The cotangent of a complex value is the derivative with respect to its real part
 imaginary part, as in PyTorch: a rule is the adjoint of the tangent rule under the real part of `conj(g) * t`. So
 transposing a tangent rule by walking back through it, and a cotangent rule likewise, is right for complex values too.
 
-`backward()` is reverse mode from one value to all leaves behind it, into their `grad` slots. It is the step's flush:
-gradients, pending updates and every live value are computed together, and the graph is let go.
+`backward()` is reverse mode from one value to all leaves behind it, into their `grad` slots. It is also the step's
+flush: gradients, pending updates and every live value are computed together, and the graph is freed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ Cotangent = Any  # a Node; for a node with several results a list of Nodes and N
 def reverse(
     outputs: Sequence[Node], cotangents: Sequence[Node | None], inputs: Sequence[Node]
 ) -> list[Cotangent | None]:
-    """The cotangents of the inputs, given those of the outputs."""
+    """Reverse mode: the cotangents of the inputs, given those of the outputs."""
     order = differentiable_path(outputs, inputs)
     return walk(order, zip(outputs, cotangents), inputs)
 
 
 def differentiable_path(outputs: Iterable[Node], inputs: Sequence[Node]) -> list[Node]:
-    """The tracked nodes on a way from the inputs to the outputs, inputs included, in topological order."""
+    """The tracked nodes on a path from the inputs to the outputs, inputs included, in topological order."""
     reached = set(inputs)
     path = []
     for node in ancestors(outputs, since=min((node.serial for node in inputs), default=0)):
@@ -59,15 +59,15 @@ def differentiable_path(outputs: Iterable[Node], inputs: Sequence[Node]) -> list
 
 
 def raise_released(node: Node) -> None:
-    """Say that the graph behind a node is gone."""
+    """Raise the error for a node whose graph was freed."""
     raise GradientError(
-        f"the graph behind this value was let go by an earlier backward() (it ends at {node!r}). "
-        "Call that one with retain_graph=True to go through it twice"
+        f"the graph behind this value was freed by an earlier backward() (it ends at {node!r}). Call that one with "
+        "retain_graph=True to differentiate twice"
     )
 
 
 def walk(order: Sequence[Node], seeds: Iterable[tuple[Node, Any]], inputs: Iterable[Node]) -> list[Cotangent | None]:
-    """Go back through `order` from the seeds; the cotangents that reach the inputs."""
+    """Walk `order` backwards from the seeds; returns the cotangents that reach the inputs."""
     wanted = set(order)
     sums: dict[Node, Cotangent] = {}
     for node, cotangent in seeds:
@@ -144,17 +144,17 @@ def pull_back(node: Node, g: Cotangent, wanted: Iterable[Node]) -> Sequence[Cota
         return _transposed_jvp(node, g, wanted)
     if node.op.composition is not None:
         return _through_composition(node, g)
-    raise GradientError(f"{node.op.name} has no derivative yet, and one was asked for", node.location)
+    raise GradientError(f"{node.op.name} has no derivative, but one is needed here", node.location)
 
 
 def require_real(node: Node) -> None:
-    """Refuse a derivative through an op whose rules are not those of complex values, if it has met some."""
+    """Raise an error if an op has complex values but its derivative rules are only valid for real ones."""
     for value in (node, *node.sources):
         dtypes = value.dtype if isinstance(value.dtype, tuple) else (value.dtype,)
         if any(dtype in COMPLEX for dtype in dtypes):
             raise GradientError(
-                f"{node.op.name} of complex values has no derivative, and one was asked for: its rules are those of "
-                "real values. Compute on real(x) and imag(x), or take stop_gradient(x)",
+                f"{node.op.name} has no derivative for complex values, but one is needed here: its rules are for real "
+                "values. Compute with real(x) and imag(x), or use stop_gradient(x)",
                 node.location,
             )
 
@@ -194,7 +194,7 @@ def zero_like(node: Node) -> Node:
 
 
 def leaves_of(order: Sequence[Node]) -> list[Node]:
-    """The variables with a slot: what a backward pass fills in. First those used first, whenever they were assigned."""
+    """The variables with a slot, which a backward pass fills in, in order of their first use."""
     leaves = {node: None for node in order if node.op is VARIABLE and "slot" in node.attrs}
     used = dict.fromkeys([source for node in order for source in node.sources if source in leaves])
     return list(used | leaves)
@@ -229,7 +229,7 @@ def backward(tensor: Tensor, gradient: Any, *, retain_graph: bool, create_graph:
 
 
 def accumulate_grad(slot: Tensor, cotangent: Node, in_place: bool = True) -> None:
-    """Add a cotangent to a slot's `grad`: in place, as in PyTorch; one that may be differentiated stays as it is."""
+    """Add a cotangent to a slot's `grad`, in place as in PyTorch, unless that `grad` may be differentiated."""
     if slot.grad is None:
         slot.grad = slot.family(cotangent)
     elif in_place:
@@ -246,7 +246,7 @@ accumulated: dict[int, tuple[Callable[[Tensor], Any], ...]] = {}
 
 
 def on_accumulated(slot: Tensor, hook: Callable[[Tensor], Any]) -> Callable[[], None]:
-    """Call `hook(slot)` whenever a backward pass has added to its gradient. The answer removes the hook."""
+    """Call `hook(slot)` whenever a backward pass has added to its gradient. The result removes the hook."""
     key = id(slot)
     if key not in accumulated:
         weakref.finalize(slot, accumulated.pop, key, None)
@@ -263,7 +263,8 @@ def on_accumulated(slot: Tensor, hook: Callable[[Tensor], Any]) -> Callable[[], 
 def _leaves_behind_constants(order: Sequence[Node], known: Sequence[Node]) -> list[Node]:
     """The other leaves on which derivatives that were recorded depend, but only through constants of them.
 
-    The derivative of relu depends on which elements are positive. The second derivative by a bias before it is zero
+    The derivative of relu depends on which elements are positive. The second derivative with respect to a bias before
+    it is zero
     then: PyTorch gives zeros, where None would have an optimizer leave the bias out.
     """
     is_constant = _is_constant_of_derivative
@@ -312,23 +313,24 @@ def _seed(root: Node, gradient: Any) -> Node:
     if gradient is None:
         if root.size != 1:
             raise ShapeError(
-                f"backward: the value has shape {root.shape}; a gradient starts from one number. "
+                f"backward: the value has shape {root.shape}, but a gradient starts from one number. "
                 "Reduce it with sum() or mean(), or pass backward(gradient) of that shape"
             )
         if root.dtype in COMPLEX:
             raise GradientError(
-                f"backward: the value is {root.dtype}; a gradient starts from one real number. Take real(), imag() or "
+                f"backward: the value is {root.dtype}, but a gradient starts from one real number. Take real(), "
+                "imag() or "
                 "abs() of it first, or pass backward(gradient)"
             )
         return broadcast_to(literal(1, root.dtype, root.device), root.shape)
     seed = cast(as_node(gradient), root.dtype)
     if seed.shape != root.shape:
-        raise ShapeError(f"backward: the gradient has shape {seed.shape}, the value {root.shape}")
+        raise ShapeError(f"backward: the gradient has shape {seed.shape}, but the value has shape {root.shape}")
     return seed
 
 
 def release(order: Sequence[Node]) -> None:
-    """Let go of a graph: what is held elsewhere keeps its value and loses its history."""
+    """Free a graph: nodes held elsewhere keep their values and lose their history."""
     kept = set(leaves_of(order))
     for node in order:
         if node not in kept:
@@ -336,7 +338,7 @@ def release(order: Sequence[Node]) -> None:
 
 
 def no_grad() -> AbstractContextManager[None]:
-    """Inside, nothing is tracked for gradients. It holds for the thread or the task, and works as a decorator too.
+    """A context in which nothing is tracked for gradients, per thread and task. It also works as a decorator.
 
     >>> import wengert as wg
     >>> x = wg.tensor(2.0, requires_grad=True)
@@ -349,7 +351,7 @@ def no_grad() -> AbstractContextManager[None]:
 
 
 def enable_grad() -> AbstractContextManager[None]:
-    """Inside, values are tracked for gradients again, also within `no_grad`.
+    """A context in which values are tracked for gradients again, even within `no_grad`.
 
     >>> import wengert as wg
     >>> w = wg.tensor(2.0, requires_grad=True)

@@ -2,8 +2,8 @@
 
 The op's sources are the body's constants, the initial carry and the inputs to step over; its results the final carry,
 the stacked outputs and, where something is tracked, the carry each step began with, as further outputs: the walk back
-steps through those, running the body's cotangents in the other direction. Where they would take too much memory, the
-scan is one of `segments`.
+steps through those, running the body's cotangents in the other direction. If they would take too much memory, the scan
+is split into `segments`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ def scan(
     reverse: bool = False,
     memory: Any = None,
 ) -> tuple[Any, Any]:
-    """Step `function(carry, x) -> (carry, y)` through the leading axis of `xs`; the last carry and the stacked ys.
+    """Apply `function(carry, x) -> (carry, y)` along the leading axis of `xs`; returns the last carry and the stacked
+    ys.
 
-    The function is recorded once, whatever the length, and may not look at values. A tensor from outside that it
-    assigns (a random generator's counter, running statistics) is carried from step to step.
+    The function is recorded once, whatever the length, so it cannot read values. An outer tensor that it assigns (a
+    random generator's counter, running statistics) is carried from step to step.
 
-    A backward pass needs the carry that each step began with. `memory` says how many bytes of them are kept, as
-    4_000_000 or "4 MB" (by default 1 GiB); if all would take more, some are kept and the others computed again.
+    A backward pass needs the carry at the start of each step. `memory` limits how many bytes of carries are stored, as
+    4_000_000 or "4 MB" (by default 1 GiB); if all of them need more, some are stored and the others recomputed.
 
     >>> import wengert as wg
     >>> total, partial = wg.scan(lambda c, x: (c + x, c + x), wg.tensor(0.0), wg.tensor([1.0, 2.0, 3.0]))
@@ -91,10 +92,10 @@ def _ahead(slot: Any, count: int | None, result: Node, steps: int) -> Node:
 
 def _checked(result: Any, carry: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError(f"scan: the function returns (carry, y), not {result!r}")
+        raise ArgumentError(f"scan: the function must return (carry, y), not {result!r}")
     before, after = tree.flatten(carry)[1], tree.flatten(result[0])[1]
     if before != after:
-        raise ArgumentError(f"scan: the carry goes in as {before} and comes out as {after}")
+        raise ArgumentError(f"scan: the carry enters a step as {before} but leaves it as {after}")
     return result
 
 
@@ -110,7 +111,7 @@ def _length(leaves: Sequence[Tensor], length: int | None) -> int:
         raise ShapeError("scan: the number of steps is not known: pass xs or length")
     if len(lengths) > 1:
         raise ShapeError(
-            f"scan: the leading axes of xs (and length) are all the number of steps, but there are several: "
+            f"scan: the leading axes of xs (and length) must all be the number of steps, but they differ: "
             f"{sorted(lengths)}"
         )
     return int(lengths.pop())

@@ -1,11 +1,11 @@
-"""Scans in segments: the backward pass keeps the carries that segments begin with, and computes the others again.
+"""Scans in segments: the backward pass stores the carries at the start of segments, and recomputes the others.
 
 In: the body of a scan and how many carries may be kept. Out: the results of scans of scans. Reverse mode keeps the
 carry that each step of a scan begins with; a step of the outer scan is a segment, whose own carries are there while the
 backward pass is in it. With two levels about twice the square root of the steps are kept and each step is computed once
 more; with d levels d times the d-th root, and each step d - 1 times more.
 
-What a segment reads stands behind a barrier: the compiler is not to compute for all segments what belongs to one.
+What a segment reads is behind a barrier, so that the compiler does not compute one segment's values for all segments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT = 1 << 30
 
 
 def lengths(steps: int, carry: int, memory: object) -> list[int]:
-    """The lengths of nested scans, the outer one first, for carries of so many bytes and all of them within `memory`.
+    """The lengths of nested scans, outermost first, such that the stored carries fit into `memory`.
 
     >>> lengths(1000, 8, "8 kB"), lengths(1000, 8, 600), lengths(1000, 8, 300)
     ([1000], [32, 32], [10, 10, 10])
@@ -55,7 +55,7 @@ def record_segments(
     reverse: bool,
     nested: Sequence[int],
 ) -> list[Node]:
-    """The results of a scan, by nested scans of these lengths."""
+    """The results of a scan, computed by nested scans of these lengths."""
     from wengert.autodiff.scan import record_scan
 
     if len(nested) == 1 or steps <= nested[0]:

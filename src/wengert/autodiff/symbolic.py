@@ -1,7 +1,8 @@
 """Symbolic differentiation of the same Python function, through SymPy (`pip install "wengert[symbolic]"`).
 
 The function is recorded once on abstract numbers; each op of its graph is written as a SymPy expression by its own
-symbolic form, and SymPy differentiates. For functions of single numbers: formulas to read, and to check others by.
+symbolic form, and SymPy differentiates. For functions of single numbers: formulas to read, and to check other methods
+with.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _sympy() -> ModuleType:
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Derivative:
-    """The derivative of a function of numbers by some of its arguments, as a formula that can be called.
+    """The derivative of a scalar function with respect to some of its arguments, as a formula that can be called.
 
     >>> import wengert as wg
     >>> slope = wg.autodiff.symbolic.grad(lambda x, y: wg.log(x) + x * y - wg.sin(y), argnums=(0, 1))
@@ -54,7 +55,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Deri
 
 
 def symbol(name: str) -> Expression:
-    """A real number by name.
+    """A real symbol of this name.
 
     >>> import wengert as wg
     >>> wg.autodiff.symbolic.symbol("x")
@@ -64,9 +65,9 @@ def symbol(name: str) -> Expression:
 
 
 class Derivative:
-    """A function's formula (`expression`) and its derivative (`derivative`, a tuple by several arguments).
+    """A function's formula (`expression`) and its derivative (`derivative`, a tuple for several arguments).
 
-    Calling it gives the derivative's value, by NumPy: numbers or arrays of them, element by element.
+    Calling it evaluates the derivative with NumPy, elementwise for arrays.
 
     >>> import wengert as wg
     >>> slope = wg.autodiff.symbolic.grad(lambda x: x * wg.sin(x))
@@ -82,7 +83,9 @@ class Derivative:
 
     def __call__(self, *values: Any) -> Any:
         if len(values) != len(self.symbols):
-            raise ArgumentError(f"symbolic.grad: {len(self.symbols)} arguments are needed, {len(values)} were given")
+            raise ArgumentError(
+                f"symbolic.grad: {len(self.symbols)} arguments are needed, but {len(values)} were given"
+            )
         points = [np.asarray(v.detach().numpy() if isinstance(v, Tensor) else v, float64) for v in values]
         with np.errstate(all="ignore"):
             result = self._evaluate(*points)
@@ -117,7 +120,7 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
     with tracing("symbolic.grad"):
         result = function(*map(Tensor, inputs))
     if not isinstance(result, Tensor) or result.size != 1:
-        raise GradientError(f"symbolic.grad: the function must give one number, as a tensor; it gave {result!r}")
+        raise GradientError(f"symbolic.grad: the function must return one number, as a tensor; it returned {result!r}")
     written: dict[Node, Expression] = dict(zip(inputs, symbols))
     for node in dependents([result.node], inputs):
         written[node] = as_expression(node, [written[s] if s in written else constant(s) for s in node.sources])
@@ -125,7 +128,7 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
 
 
 def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
-    """A node as an expression, given its sources'.
+    """A node as an expression, given the expressions of its sources.
 
     >>> import wengert as wg
     >>> x = wg.tensor(2.0)
@@ -137,7 +140,7 @@ def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
     if form is None:
         raise GradientError(f"symbolic.grad: {node.op.name} has no symbolic form", node.location)
     if node.size != 1:
-        shape = f"gives shape {node.shape}; only numbers have a symbolic form"
+        shape = f"returns shape {node.shape}; only scalars have a symbolic form"
         raise GradientError(f"symbolic.grad: {node.op.name} {shape}", node.location)
     if isinstance(form, str):
         return getattr(_sympy(), form)(*sources)
@@ -153,7 +156,7 @@ def constant(node: Node) -> Expression:
     """
     sympy = _sympy()
     if node.size != 1:
-        raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only numbers have a symbolic form")
+        raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only scalars have a symbolic form")
     value = Tensor(node).detach().item()
     if isinstance(value, bool):
         return sympy.true if value else sympy.false

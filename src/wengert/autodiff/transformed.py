@@ -1,4 +1,4 @@
-"""What a transform makes of a function: a callable that has the function's name, and is pickled and copied by it."""
+"""The result of a transform: a callable with the function's name, which is pickled and copied as that function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wengert.tensor import Tensor
 
 
 class Transformed:
-    """A function that `make(function, *options)` gives; `run` is what it does when it is called."""
+    """The function that `make(function, *options)` returns; `run` is what it does when called."""
 
     def __init__(self, run: Callable[..., Any], make: Callable[..., Any], function: Any, options: Any) -> None:
         functools.update_wrapper(self, function)
@@ -42,7 +42,7 @@ class Transformed:
 def transformed(
     make: Callable[..., Any], function: Any, *options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator of what a transform runs in the place of a function, as `functools.wraps` is of any wrapper."""
+    """A decorator for the function that a transform runs instead of the original, like `functools.wraps`."""
     if not callable(function):
         raise DTypeError(f"{make.__name__} takes a function, not {_described(function, make.__name__)}")
     return lambda run: Transformed(run, make, function, options)
@@ -52,6 +52,6 @@ def _described(value: Any, name: str) -> str:
     if not isinstance(value, Tensor) or name == "vmap":
         return f"a {type(value).__name__}"
     return (
-        "a Tensor. Of a loss that is computed already call loss.backward() and read p.grad of each parameter; or write "
-        f"the loss as a function of what it is differentiated by: wg.{name}(lambda w: ...)(w)"
+        "a Tensor. For a loss that is already computed, call loss.backward() and read p.grad of each parameter; or "
+        f"write the loss as a function of the parameters: wg.{name}(lambda w: ...)(w)"
     )

@@ -1,8 +1,8 @@
 """The transforms users call: `grad`, `vjp`, `jvp`, `hvp`, over nested containers, to any order; `jacobian` has others.
 
-Each runs the function on *variables*: nodes of their own on the arguments' values. So levels never mix: what an inner
-transform differentiates by is a node no outer one knows. Values are there while the function runs, and it may branch
-on them.
+Each runs the function on *variables*: nodes of their own on the arguments' values. So levels never mix: an inner
+transform differentiates with respect to a node that no outer one knows. Values are there while the function runs, and
+it may branch on them.
 
 Derivatives with respect to complex values follow PyTorch: the gradient of a real function is the derivative with
 respect to the real part plus i times that with respect to the imaginary part. A complex function of complex values has
@@ -37,8 +37,8 @@ def _variables(argument: Any, name: str, position: int) -> tuple[Any, list[Node]
     for leaf in leaves:
         if not hasattr(leaf, "__array__") and not isinstance(leaf, (int, float, complex)):
             raise DTypeError(
-                f"{name}: argument {position} has a leaf of type {type(leaf).__name__}, where tensors, arrays and "
-                "numbers are to be differentiated by. Pass it in another argument; a module's parameters get their "
+                f"{name}: argument {position} has a leaf of type {type(leaf).__name__}, but only tensors, arrays and "
+                "numbers can be differentiated. Pass it in another argument; a module's parameters get their "
                 "gradients from backward()"
             )
         node = leaf.node if isinstance(leaf, Tensor) else tensor(leaf).node
@@ -105,25 +105,25 @@ class Linearized:
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
-                raise ArgumentError(f"{name}: with has_aux the function returns (value, auxiliary), not {result!r}")
+                raise ArgumentError(f"{name}: with has_aux the function must return (value, auxiliary), not {result!r}")
             result, self.aux = result
         self.outputs, self.structure = _output_nodes(result, name)
         self.family = family_of((*tree.flatten((args, result))[0],)) if other_families else Tensor
 
     def per_argument(self, leaves: Sequence[Any]) -> list[Any]:
-        """One container for each differentiated argument, of its structure."""
+        """One container for each differentiated argument, with the argument's structure."""
         rest = iter(leaves)
         return [tree.unflatten(structure, rest) for structure in self.structures]
 
     def leave(self, nodes: Sequence[Node]) -> list[Tensor]:
-        """Tensors for the world outside."""
+        """Wrap the results as Tensors that outer transforms can track."""
         return [self.family(node) for node in _outside(nodes, self.variables)]
 
     def linear(self, results: Sequence[Node], seeds: Sequence[Node]) -> Callable[[Sequence[Node]], list[Node]]:
-        """Results that are linear in some placeholders, as a function of what stands in their place.
+        """Results that are linear in some placeholders, as a function of the values that replace them.
 
-        The values it reads are named by Tensors, so that they are computed once and stay; as to gradients they belong
-        to the world outside, as what the function is given does.
+        Tensors hold the values it reads, so that they are computed once and kept. For gradients they belong to the
+        outer context, as the function's arguments do.
         """
         graph = Graph(seeds, results, nodes=dependents(results, seeds))
         captured = graph.captured()
@@ -131,7 +131,7 @@ class Linearized:
         return lambda given: graph.inline(*given, captured=[(c, slot.node) for c, slot in zip(captured, kept)])
 
     def leave_aux(self) -> Any:
-        """The auxiliary output for the world outside."""
+        """The auxiliary output, for the caller."""
         leaves, structure = tree.flatten(self.aux)
         return tree.unflatten(
             structure, [self.leave([leaf.node])[0] if isinstance(leaf, Tensor) else leaf for leaf in leaves]
@@ -149,12 +149,13 @@ def positions(argnums: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def require_holomorphic(name: str, at: Linearized) -> None:
-    """Raise unless arguments and results are complex, as those of a holomorphic function are."""
+    """Raise an error unless arguments and results are complex, as those of a holomorphic function are."""
     for what, nodes in (("argument", at.variables), ("result", at.outputs)):
         for node in nodes:
             if node.dtype not in COMPLEX:
                 raise DTypeError(
-                    f"{name}: with holomorphic=True every argument and result is complex; this {what} is {node.dtype}. "
+                    f"{name}: with holomorphic=True every argument and result must be complex; this {what} is "
+                    f"{node.dtype}. "
                     "Cast it with astype(wg.complex64), or leave holomorphic out"
                 )
 
@@ -162,11 +163,11 @@ def require_holomorphic(name: str, at: Linearized) -> None:
 def value_and_grad(
     function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Function:
-    """A function that gives the value of `function` and its gradient with respect to some of its arguments.
+    """A function that returns the value of `function` and its gradient with respect to some of its arguments.
 
     With respect to a complex argument the gradient is the derivative with respect to the real part plus i times that
-    with respect to the imaginary part, as in PyTorch (JAX gives its conjugate). With `holomorphic`, a promise about
-    `function`, the result is complex, and its derivative in the sense of complex analysis is given.
+    with respect to the imaginary part, as in PyTorch (JAX gives its conjugate). With `holomorphic`, which promises that
+    `function` is holomorphic, the result is complex, and the derivative is that of complex analysis.
 
     >>> import wengert as wg
     >>> value, slope = wg.value_and_grad(lambda x: x**2)(3.0)
@@ -181,14 +182,14 @@ def value_and_grad(
             shapes = ", ".join(str(node.shape) for node in at.outputs)
             gave = f"shape {shapes}" if shapes else "none"
             raise ShapeError(
-                f"grad: the function must give one number; it gave {gave}. Reduce it with sum() or mean(), "
-                "or take wg.jacobian or wg.vjp"
+                f"grad: the function must return one number; it returned {gave}. Reduce it with sum() or mean(), or "
+                "use wg.jacobian or wg.vjp"
             )
         root = at.outputs[0]
         if holomorphic:
             require_holomorphic("grad", at)
         elif root.dtype not in FLOATING:
-            raise DTypeError(f"grad: the function gave {root.dtype}; {_hint(root)}")
+            raise DTypeError(f"grad: the function returned {root.dtype}; {_hint(root)}")
         cotangents = or_zeros(reverse([root], [literal(1, root.dtype, root.device)], at.variables), at.variables)
         value, *gradients = at.leave([root, *(map(conj, cotangents) if holomorphic else cotangents)])
         by_argument = at.per_argument(gradients)
@@ -201,8 +202,8 @@ def value_and_grad(
 def _hint(root: Node) -> str:
     if root.dtype in COMPLEX:
         return (
-            "a gradient is that of one real number. Take real(), imag() or abs() of the result, or say "
-            "holomorphic=True if the function is"
+            "a gradient needs a real result. Take real(), imag() or abs() of it, or pass holomorphic=True if the "
+            "function is holomorphic"
         )
     return "a derivative needs a floating-point result"
 
@@ -210,7 +211,7 @@ def _hint(root: Node) -> str:
 def grad(
     function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Function:
-    """A function that gives the gradient of `function` by some of its arguments, in their structure.
+    """A function that returns the gradient of `function` with respect to some of its arguments, in their structure.
 
     Complex arguments and `holomorphic` are as in `value_and_grad`.
 
@@ -231,7 +232,8 @@ def grad(
 
 
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """The result of `function`, and its pullback: from a cotangent of the result to those of the arguments, a tuple.
+    """The result of `function` and its pullback, which maps a cotangent of the result to a tuple of the arguments'
+    cotangents.
 
     >>> import wengert as wg
     >>> out, pullback = wg.vjp(wg.sin, wg.tensor([0.0, 1.0]))
@@ -239,12 +241,12 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     1.0
     """
     if not primals:
-        raise ArgumentError("vjp: it takes the function's arguments too, such as wg.vjp(f, x)")
+        raise ArgumentError("vjp takes the function's arguments too, as in wg.vjp(f, x)")
     at = Linearized("vjp", function, range(len(primals)), primals, {}, has_aux)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         seeds = matching(cotangent, at.outputs, at.structure, "vjp: the cotangent")
-        if any(seed.tracked for seed in seeds):  # it may be differentiated by its cotangent
+        if any(seed.tracked for seed in seeds):  # it may be differentiated with respect to its cotangent
             with recorded_as(recording.location, True):
                 places = [placeholder(y.shape, y.dtype, y.device) for y in at.outputs]
                 found = or_zeros(reverse(at.outputs, places, at.variables), at.variables)
@@ -257,7 +259,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 
 
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The result of `function`, and how it moves when the arguments move along the tangents.
+    """The result of `function`, and its directional derivative along the tangents of the arguments.
 
     >>> import wengert as wg
     >>> out, tangent = wg.jvp(lambda x: x * x, (3.0,), (1.0,))
@@ -266,7 +268,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     """
     primals, tangents = _as_tuple(primals, "primals"), _as_tuple(tangents, "tangents")
     if len(primals) != len(tangents):
-        raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents")
+        raise ArgumentError(f"jvp: got {len(primals)} primals but {len(tangents)} tangents")
     at = Linearized("jvp", function, range(len(primals)), primals, {}, False)
     structure = tree.Structure(tuple, (), tuple(at.structures))
     seeds = matching(tuple(tangents), at.variables, structure, "jvp: the tangents")
@@ -279,13 +281,14 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
 def _as_tuple(values: Any, what: str, name: str = "jvp") -> tuple[Any, ...]:
     if not isinstance(values, (tuple, list)):
         raise ArgumentError(
-            f"{name}: {what} is a tuple with one entry for each argument, such as (x,), not a {type(values).__name__}"
+            f"{name}: {what} must be a tuple with one entry for each argument, such as (x,), not a "
+            f"{type(values).__name__}"
         )
     return tuple(values)
 
 
 def matching(values: Any, nodes: Sequence[Node], structure: tree.Structure, what: str) -> list[Node]:
-    """The leaves of `values` as nodes, checked to be of the given nodes' structure, shapes and dtypes."""
+    """The leaves of `values` as nodes, checked against the structure, shapes and dtypes of the given nodes."""
     leaves, found = tree.flatten(values)
     if found != structure and len(leaves) != len(nodes):
         raise ArgumentError(f"{what} has the structure {found}, expected {structure}")
@@ -293,16 +296,18 @@ def matching(values: Any, nodes: Sequence[Node], structure: tree.Structure, what
     for leaf, node in zip(leaves, nodes):
         seed = as_node(leaf)
         if seed.dtype in COMPLEX and node.dtype not in COMPLEX:
-            raise DTypeError(f"{what}: {seed.dtype} where the value is {node.dtype}; of real values they are real")
+            raise DTypeError(
+                f"{what}: dtype {seed.dtype}, but the value is {node.dtype}; for real values they must be real"
+            )
         seed = cast(seed, node.dtype)
         if seed.shape != node.shape:
-            raise ShapeError(f"{what} has shape {seed.shape} where the value has {node.shape}")
+            raise ShapeError(f"{what} has shape {seed.shape}, but the value has shape {node.shape}")
         result.append(seed)
     return result
 
 
 def hvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The product of a scalar function's Hessian with a vector, without the Hessian: forward over reverse mode.
+    """The product of a scalar function's Hessian with a vector, without forming the Hessian: forward over reverse mode.
 
     >>> import wengert as wg
     >>> wg.hvp(lambda x: (x**3).sum(), (wg.tensor([1.0, 2.0]),), (wg.tensor([1.0, 1.0]),)).tolist()

@@ -26,16 +26,16 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that maps `function` over an axis of its arguments, all lanes at once.
 
-    `in_axes` says which axis of each argument is mapped (None: the argument is the same for every lane), `out_axes`
-    where the lanes go in the results; both may be nested as the arguments and results are. Keyword arguments are passed
-    as they are. Random draws differ from lane to lane unless `randomness="same"`.
+    `in_axes` names the axis of each argument to map over (None: every lane gets the whole argument), `out_axes` the
+    position of the mapped axis in the results; both may be nested like the arguments and results. Keyword arguments are
+    passed unmapped. Random draws differ between lanes unless `randomness="same"`.
 
     >>> import wengert as wg
     >>> wg.vmap(lambda row, b: (row * b).sum(), in_axes=(0, None))(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), 2.0).tolist()
     [6.0, 14.0]
     """
     if randomness not in ("different", "same"):
-        raise ArgumentError(f'vmap: randomness is "different" or "same", not {randomness!r}')
+        raise ArgumentError(f'vmap: randomness must be "different" or "same", not {randomness!r}')
 
     @transformed(vmap, function, in_axes, out_axes, randomness)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ def vmap(
 
 
 def lane_of(leaf: Any, axis: int | None, lanes: dict[Node, Node], asker: str = "vmap") -> Any:
-    """What the function sees of an argument: a placeholder for one lane, or the argument itself if it is not mapped."""
+    """The function's view of an argument: a placeholder for one lane, or the argument itself if it is not mapped."""
     if axis is None:
         return leaf
     node = leaf.node if isinstance(leaf, Tensor) else tensor(leaf).node
@@ -99,8 +99,8 @@ def _keep_assignments(assigned: dict[Any, Node], lanes: dict[Node, Node]) -> Non
     for slot, node in assigned.items():
         if node in lanes or dependents([node], lanes):
             raise AssignmentError(
-                "vmap: the function assigns a tensor from outside a value that differs from lane to lane; "
-                "return the value instead",
+                "vmap: the function assigns an outer tensor a value that differs between lanes; return the value "
+                "instead",
                 node.location,
             )
         slot._put(node)
@@ -109,7 +109,7 @@ def _keep_assignments(assigned: dict[Any, Node], lanes: dict[Node, Node]) -> Non
 def _result(over: Node | None, node: Node, axis: int | None, count: int, family: type[Tensor]) -> Tensor:
     if axis is None:
         if over is not None:
-            raise ArgumentError("vmap: out_axes is None for a result that differs from lane to lane")
+            raise ArgumentError("vmap: out_axes is None for a result that differs between lanes")
         return family(node)
     whole = broadcast_to(node, (count, *node.shape)) if over is None else over
     return family(moveaxis(whole, 0, normalize_axis(axis, whole.ndim, "vmap")))

@@ -1,16 +1,16 @@
-"""Reverse mode through `while_loop`: how many steps there are is known at the end only, and memory is bounded.
+"""Reverse mode through `while_loop`: the number of steps is known only at the end, and memory is bounded.
 
 In: a loop and the cotangents of the carry that ends it. Out: those of its constants and of the carry it begins with.
-The loop runs again and keeps carries as it goes, one every so many steps. When half of the places are taken, every
-second one is let go, and from there on the distance is twice what it was. Then the steps are walked back: the carry
-before a step is computed from the last one kept, and on that way others are kept in the free places, where they save
-most (`treeverse`: with s places and t repetitions of each step, (s + t)! / (s! t!) steps). So the memory is that of the
-places and of one step, whatever the number of steps. With 64 places each of 18,000 steps is computed 3 times on average
-before its cotangents are, of 200,000 steps 4 times.
+The loop runs again and stores carries as it goes, at a fixed distance. When half of the places are taken, every second
+one is dropped, and the distance doubles. Then the steps are walked back: the carry before a step is computed from the
+last one kept, and on that way others are kept in the free places, where they save most (`treeverse`: with s places and
+t repetitions of each step, (s + t)! / (s! t!) steps). So the memory is that of the places and of one step, whatever the
+number of steps. With 64 places each of 18,000 steps is computed 3 times on average before its cotangents are, of
+200,000 steps 4 times.
 
 The op is closed under differentiation. With F(x) the carry that ends a loop, G = F'(x)^T g and the tangent loop
 (x, t) -> (F(x), F'(x) t), a cotangent rule of the tangent loop gives both derivatives of G, so that nothing is ever
-differentiated through the places.
+differentiated through the stored carries.
 
 Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic differentiation", 1992.
 """
@@ -41,7 +41,7 @@ from wengert.tensor import Tensor
 
 
 def record_gradient(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: int | None = None) -> list[Node]:
-    """The cotangents of a loop's constants and of its first carry, where they have some; of lanes all together."""
+    """The cotangents of a loop's constants and of its initial carry, where they have some; for all lanes together."""
     found = _of_each_lane(loop, seeds, places, lanes)
     return _summed(found, [*loop.constants, *loop.initial], lanes)
 
@@ -219,7 +219,7 @@ def _next(left: Node, free: Node, places: int) -> Node:
 
 
 def _reversible(places: int, repetitions: int) -> int:
-    """How many steps can be walked back with so many places, each computed so many times at most."""
+    """How many steps can be walked back with so many places, each computed this many times at most."""
     return min(math.comb(places + repetitions, places), 2**62)
 
 
@@ -245,7 +245,7 @@ def _over_lanes(body: Graph, lanes: int, flags: tuple[bool, ...]) -> Graph:
 
 
 def in_lockstep(y: Node) -> list[Node]:
-    """The cotangents of a loop, or of one over lanes by loops that step all of them at once."""
+    """The cotangents of a loop; for a loop over lanes, by loops that step all lanes at once."""
     body, lanes, sources = y.attrs["body"], y.attrs["lanes"], list(y.sources)
     if lanes is not None:
         flags = [source.shape[0] == lanes for source in sources]

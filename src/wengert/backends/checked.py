@@ -73,12 +73,12 @@ class StoredSums:
         self.sums |= {node: _sum(self.view(node)) for node in nodes if not isinstance(node.dtype, tuple)}
 
     def require_unchanged(self, nodes: Iterable[Node], who: str) -> None:
-        """Raise where a value is not what it was."""
+        """Raise an error where a value is not what it was."""
         for node in (node for node in nodes if not isinstance(node.dtype, tuple)):
             now = _sum(self.view(node))
             if self.sums.setdefault(node, now) != now:
                 raise CompilerError(
-                    f"check: {who} {node.op.name} {describe_type(node)}, and another step wrote over it after it was "
+                    f"check: {who} {node.op.name} {describe_type(node)}, but another step overwrote it after it was "
                     "stored",
                     node.location,
                 )
@@ -106,7 +106,7 @@ def kernel_name(step: Step) -> str:
 def wrong(who: str, node: Node, problem: str) -> CompilerError:
     """What to raise of a kernel that stored something else than its reference."""
     stored = f"{node.op.name} {describe_type(node)}"
-    return CompilerError(f"check: {who} stores {stored} and is not its reference: {problem}", node.location)
+    return CompilerError(f"check: {who} stores {stored} and differs from its reference: {problem}", node.location)
 
 
 DRAWS = 2  # of rounding errors

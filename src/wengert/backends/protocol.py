@@ -243,7 +243,7 @@ class Driver(Protocol):
         ...
 
     def arena(self, size: int) -> int:
-        """The address of the arena, backed by at least so many bytes."""
+        """The address of the arena, backed by at least this many bytes."""
         ...
 
     def pinned(self, size: int) -> int:

@@ -18,16 +18,16 @@ OFTEN = 10.0  # seconds after which what is known is written again
 
 
 def bench(out: str, seconds: float, only: Sequence[str], more: bool = False) -> Path:
-    """Measure for about so many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes.
+    """Measure for about this many seconds and write `out`, an HTML page, and beside it the same as JSON, as it comes.
 
     With `more` the report that is there already is completed.
     """
     families = ["models", *dict.fromkeys(op.family for op in (*OPS, *EVERY))]
     unknown = [name for name in only if name not in families]
     if unknown:
-        raise ArgumentError(f"bench: there is no family {unknown[0]!r}; there are {', '.join(families)}")
+        raise ArgumentError(f"bench: there is no family {unknown[0]!r}; the families are {', '.join(families)}")
     if seconds <= 0:
-        raise ArgumentError(f"bench: it takes some seconds, not {seconds:g}")
+        raise ArgumentError(f"bench: --seconds must be positive, not {seconds:g}")
     path, written = Path(out), perf_counter()
 
     def keep(report: dict[str, Any]) -> None:
@@ -39,10 +39,10 @@ def bench(out: str, seconds: float, only: Sequence[str], more: bool = False) -> 
     report = measured(seconds, only, keep=keep, known=_known(path) if more else None)
     _write(path, report)
     if not report["machine"]["gpu"]:
-        print("there is no GPU here: only the CPU was measured")
+        print("no GPU found: only the CPU was measured")
     hurried = sum(point["why"] == TIME_WAS_UP for point in report["left out"])
     if hurried:
-        print(f"the time was up before {hurried} measurements: --more goes on with them, or give it more --seconds")
+        print(f"time ran out before {hurried} measurements: continue with --more, or allow more --seconds")
     print(f"{path} and {path.with_suffix('.json')}")
     return path
 
@@ -66,7 +66,7 @@ def _known(path: Path) -> dict[str, Any]:
         theirs = report["machine"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ArgumentError(
-            f"bench: --more completes the report beside {path}, but {stored} is none: {error}"
+            f"bench: --more completes the report beside {path}, but {stored} is not one: {error}"
         ) from error
     ours = json.loads(json.dumps(machine()))
     different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]

@@ -1,4 +1,4 @@
-"""Every other op over three sizes: one call on arrays of so many elements, as rows, images or small matrices.
+"""Every other op over three sizes: one call on arrays of this many elements, as rows, images or small matrices.
 
 Ops of one kind take the same arrays. Numbers are between 0.1 and 0.9, where nearly all of them are defined.
 """
@@ -92,7 +92,7 @@ def ops(arrays: Arrays, functions: Mapping[str, Function], derivative: bool = Tr
 
 
 def elementwise(operands: int, but: str) -> str:
-    """The public elementwise ops of so many operands that have a derivative, but for some."""
+    """The public elementwise ops of this many operands that have a derivative, but for some."""
     found = [op for op in registry.values() if isinstance(op, Elementwise) and op.operands == operands]
     wanted = {op.name for op in found if op.differentiable and op.name in PUBLIC}
     return " ".join(sorted(wanted - set(but.split())))

@@ -66,7 +66,7 @@ def _without_every(report: Report) -> Report:
 
 def _introduction(report: Report) -> str:
     machine = report["machine"]
-    gpu = machine["gpu"] or "no GPU here, so only the CPU was measured"
+    gpu = machine["gpu"] or "no GPU was found, so only the CPU was measured"
     versions = ", ".join(f"{k} {v}" for k, v in machine.items() if k not in _MACHINE)
     points, left = len(report["points"]), len(report["left out"])
     out = f"; {left} were left out (the last table says why)" if left else ""

@@ -31,7 +31,7 @@ from wengert.runtime.static.compile import Compiled
 
 AGAIN = 2  # how often a size with a time in doubt is measured again
 BUILDING = 0.4  # of the time, at most, goes to compiling before anything is measured
-TIME_WAS_UP = "the time was up"
+TIME_WAS_UP = "time ran out"
 Point = dict[str, Any]
 Times = dict[int, float]  # by size the longest call
 
@@ -43,7 +43,7 @@ def measured(
     keep: Callable[[dict[str, Any]], None] = lambda report: None,
     known: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All of it, in about so many seconds; `only` names families, or `models`. `keep` is given what is known so far.
+    """All of it, in about this many seconds; `only` names families, or `models`. `keep` is given what is known so far.
 
     `known` is an earlier report of this machine: what it has is not measured again.
     """

@@ -3,7 +3,7 @@
 In: a graph. Out: the graph in which a product whose rows in memory are no multiple of 16 bytes (a vocabulary of 50257
 tokens) is one of operands padded with zeros, and what is computed from its result is computed on the padded rows too:
 the tensor cores and vector accesses need aligned rows, and are several times as fast. A slice at the end gives back
-what was asked for. Reductions along the padded axis see their neutral element there. Where an operand is written by a
+what was requested. Reductions along the padded axis see their neutral element there. Where an operand is written by a
 loop anyway, padding it costs nothing: the loop writes the zeros.
 
 Slices sink: `op(slice(x))` becomes `slice(op(x))`, so that values along the padded axis stay padded from the product
@@ -118,7 +118,7 @@ class _Aligning:
         return self.masks[shape, extent]
 
     def _zero_padded(self, x: Node, axis: int) -> Node:
-        """A value with zeros after its end; the same node whenever it is asked for."""
+        """A value with zeros after its end; the same node whenever it is requested."""
         if (x, axis) not in self.padded:
             self.padded[x, axis] = self._made_zero_padded(x, axis)
         return self.padded[x, axis]
@@ -133,7 +133,7 @@ class _Aligning:
         return place(x, _with_extent(x.shape, axis, self.extents[x.shape[axis]]), (0,) * x.ndim, (1,) * x.ndim)
 
     def _zeroed(self, x: Node, axis: int, extent: int) -> Node:
-        """A padded value with zeros after its end; the same node whenever it is asked for."""
+        """A padded value with zeros after its end; the same node whenever it is requested."""
         if x in self.zeros:
             return x
         if x not in self.zeroed:

@@ -27,7 +27,7 @@ class Claim(NamedTuple):
     units: float = 0.0
 
     def bound(self, terms: float) -> float:
-        """The stated error of a program that adds up so many terms, in rounding units."""
+        """The stated error of a program that adds up this many terms, in rounding units."""
         return self.per_term * terms + self.units
 
     @property

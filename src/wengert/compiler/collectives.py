@@ -187,8 +187,9 @@ def numbered(graph: Graph) -> Graph:
     """The graph whose collectives are numbered: their order stays that of this graph, whatever a rank makes of it.
 
     The last sum that is larger than a bucket goes ahead of those just before it, up to a bucket of them, which become
-    `late`: where collectives go on beside kernels, what only these need is computed behind what the large one needs.
-    The gradient of an embedding is such a sum. The backward pass ends with it, and nothing would go on beside it.
+    `late`: where collectives run concurrently with kernels, what only these need is computed behind what the large one
+    needs. The gradient of an embedding is such a sum. The backward pass ends with it, and nothing would run
+    concurrently with it.
     """
     found = [node for node in when_ready(graph) if node.op.collective]
     late = _put_behind_the_largest(found)

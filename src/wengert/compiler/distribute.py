@@ -1,9 +1,9 @@
 """Distribution: how a function is spread over a mesh, and the graph of a rank that follows from it.
 
 In: a recorded graph and where its inputs lie (`Placement`s over a mesh, None for whole ones). Out: the graph of one
-rank and where its outputs lie. The axes of the mesh are gone through one after the other, each by `partition`: what is
+rank and where its outputs lie. The axes of the mesh are gone through one after another, each by `partition`: what is
 local to one axis is the whole of the next. Along the axis "data" a batch may be cut into more parts than there are
-ranks (`parts`), which are then computed one after the other on each. Along the axis "stage" the layers are cut, first
+ranks (`parts`), which are then computed one after another on each. Along the axis "stage" the layers are cut, first
 of all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
 """
 
@@ -69,11 +69,11 @@ class Distribution:
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether ranks go through their parts one after the other, by a schedule."""
+        """Whether ranks go through their parts one after another, by a schedule."""
         return self.stages > 1 or (STAGE_AXIS in self.mesh and self.count > self.mesh.sizes.get(DATA_AXIS, 1))
 
     def table(self, stages: int) -> Schedule:
-        """The schedule of so many stages over the parts of a rank."""
+        """The schedule of this many stages over the parts of a rank."""
         microbatches = self.count // self.mesh.sizes.get(DATA_AXIS, 1)
         return schedule_named(self.schedule)(self.stages, microbatches, stages)
 
@@ -98,7 +98,7 @@ def parts_of(microbatches: int | None, parts: int | None) -> int | None:
 def distribution(
     mesh: Mesh | None, parts: int | None, exact: bool = False, schedule: str = "1f1b"
 ) -> Distribution | None:
-    """The distribution that is asked for, if any; raises where the ranks cannot share the parts."""
+    """The distribution that is requested, if any; raises where the ranks cannot share the parts."""
     schedule_named(schedule)
     if mesh is None and parts is None:
         return None

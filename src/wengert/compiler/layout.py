@@ -4,7 +4,7 @@ depthwise convolutions and those over one axis have so in every precision.
 In: a graph. Out: the graph in which every such convolution is one over values with their channels last. A value has two
 forms, as recorded and channels last. The walk makes each in the form its sources come in: elementwise ops, reductions,
 pools, padding and concatenation of channels-last values are channels last themselves, their axes renamed. Where the
-other form is asked for, a permutation of the axes stands in between, which a kernel that computes the value takes in as
+other form is requested, a permutation of the axes stands in between, which a kernel that computes the value takes in as
 an index map. Inputs and outputs stay as they are: weights are permuted by the kernel that casts them, and the kernel
 that updates them reads their gradients permuted. Some convolutions take another form besides (`layout_convolution`).
 

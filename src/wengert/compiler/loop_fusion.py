@@ -115,7 +115,7 @@ def _side_by_side(first: Node, second: Node) -> Node:
 
 
 def _with_one(graph: Graph, first: Node, second: Node, both: Node) -> Graph:
-    """The graph with one scan in the place of two. What reads the first comes after what the second reads."""
+    """The graph with one scan in place of two. What reads the first comes after what the second reads."""
     results, early = picks(both), first.attrs["carries"]
     carries, ys = both.attrs["carries"], len(first.shape) - early
 

@@ -100,7 +100,7 @@ class _Keeping:
         self.stacked: dict[tuple[Graph, Node], Node] = {}
 
     def change(self, node: Node, picked: Collection[int]) -> Sequence[Node] | None:
-        """What is recorded in the place of a scan."""
+        """What is recorded in place of a scan."""
         body = node.attrs["body"]
         if body not in self.wanted and body not in self.instead:
             return None

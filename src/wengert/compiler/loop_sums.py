@@ -215,7 +215,7 @@ def _total(node: Node, outside: Stacked, same: Collection[Node], loop: OpenScan)
 
 
 def _joined(node: Node, axis: int, outside: Stacked, loop: OpenScan) -> Node:
-    """A value of all steps, one after the other along an axis.
+    """A value of all steps, one after another along an axis.
 
     What is transposed in a step is joined first: a product reads a transpose as it lies.
     """

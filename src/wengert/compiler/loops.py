@@ -174,7 +174,7 @@ def moves(node: Node) -> bool:
 
 
 def may_be_stacked(node: Node) -> bool:
-    """Whether a value may be kept for all steps: not what a loop inside of the body gives, with its own steps."""
+    """Whether a value may be kept for all steps: not what a loop inside the body gives, with its own steps."""
     return node.op is not PICK or node.sources[0].op.kind != "function"
 
 
@@ -203,7 +203,7 @@ def base_of(node: Node, nodes: Collection[Node]) -> tuple[Node, list[Node]]:
 
 
 class Stacked:
-    """Nodes of a body recorded outside of its loop: for all steps at once what differs from step to step."""
+    """Nodes of a body recorded outside its loop: for all steps at once what differs from step to step."""
 
     def __init__(self, once: Iterable[tuple[Node, Node]], whole: Iterable[tuple[Node, Node]] = ()) -> None:
         self.once = dict(once)

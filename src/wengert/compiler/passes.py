@@ -215,7 +215,7 @@ def _compare(name: str, graph: Graph, before: Graph) -> None:
 def _problem(node: Node) -> str | None:
     """What is wrong with a node whose sources are in order."""
     if node.sources is RELEASED:
-        return "was let go by an earlier backward()"
+        return "was freed by an earlier backward()"
     for key, value in node.attrs.items():
         if not _is_plain(value):
             return f"has the attribute {key} = {value!r}, which is no plain value"
@@ -310,7 +310,7 @@ def _while(node: Node, *sources: Node) -> str | None:
 
 
 def _unlike(body: Graph, shapes: Sequence[Shape], sources: Sequence[Node]) -> str | None:
-    """Where a body's inputs are not what it is given."""
+    """Where a body's inputs do not match its operands."""
     given = [(shape, source.dtype) for shape, source in zip(shapes, sources)]
     wanted = [(node.shape, node.dtype) for node in body.inputs]
     return None if given == wanted else f"gives its body {given} where {wanted} are its inputs"

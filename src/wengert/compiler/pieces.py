@@ -63,7 +63,7 @@ Step = Compute | TakePart | Send | Receive
 
 
 class Pieces(NamedTuple):
-    """What a rank does: its steps, which inputs it takes and outputs it has by slot, and what it lets go after each."""
+    """The work of a rank: its steps, its inputs and outputs by slot, and what it frees after each step."""
 
     steps: tuple[Step, ...]
     inputs: dict[int, int]

@@ -36,7 +36,7 @@ from wengert.ops.movement import PERMUTE
 CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
 SMALL = 1 << 16  # bytes: values below are not worth it
 PLENTY = 1 << 30  # bytes at the fullest moment from which a GPU writes values again
-SHARE = 16  # one of so many parts of that moment is saved by that
+SHARE = 16  # one of this many parts of that moment is saved by that
 ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
 
 
@@ -155,7 +155,7 @@ class _MemoryModel:
     # --- choosing -----------------------------------------------------------------------------------------------
 
     def chosen(self, aim: int, at_any_cost: bool) -> list[Node]:
-        """The values to compute again, in the order of the graph, so that so many bytes are enough.
+        """The values to compute again, in the order of the graph, so that this many bytes are enough.
 
         Those that cost next to nothing are among them in any case, those that cost more if they may.
         """

@@ -5,7 +5,7 @@ rule knows better replaced, and what reads it recorded again on its own line. Th
 so a rule sees a node over sources that are rewritten already; what a rule records is rewritten in turn.
 
 A replacement has the same shape, dtype and device. So a node over other sources is a copy of the node, and nothing is
-inferred anew (`verify` does that). Nodes made outside of the graph are opaque: a rule asks `made_by` before it looks at
+inferred anew (`verify` does that). Nodes made outside the graph are opaque: a rule asks `made_by` before it looks at
 what a node was made from.
 
 Fuel is how many rewrites the passes and plan stages may still make. Halving the fuel of a miscompiled program finds the
@@ -106,7 +106,7 @@ def begin(name: str) -> None:
 
 @contextmanager
 def within() -> Iterator[None]:
-    """Inside, passes and stages run for a part of what another one works on, which goes on afterwards."""
+    """A context in which passes and stages run for a part of what another one is working on."""
     before = fuel.name, fuel.rule, fuel.rules
     try:
         yield

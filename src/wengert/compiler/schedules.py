@@ -3,7 +3,7 @@
 A *piece* is the forward or the backward pass of one micro-batch through one stage. With S ranks there are S stages, or
 a multiple of that (*chunks*): stage q is on rank q mod S. `gpipe` runs all forward passes, then all backward passes;
 `1f1b` starts backward passes as early as it can, so that a rank keeps the activations of few micro-batches;
-`interleaved` is the same over several chunks a rank, which makes the bubble so many times smaller.
+`interleaved` is the same over several chunks a rank, which makes the bubble this many times smaller.
 
 `timeline` plays a table in ticks: a piece begins when its rank is free and what it needs is there. The bubble and the
 live activations are read off it.

@@ -32,7 +32,7 @@ from wengert.ops.recorders import Elementwise, broadcast_shapes
 
 
 def _as(x: Node, node: Node) -> Node:
-    """`x` in the place of a node it was broadcast for."""
+    """`x` in place of a node it was broadcast for."""
     return broadcast_to(x, node.shape)
 
 

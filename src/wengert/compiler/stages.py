@@ -47,7 +47,7 @@ class Homes(NamedTuple):
 
 
 def homes(graph: Graph, ranks: int, interface: Interface) -> Homes:
-    """The homes of a graph's values, for so many ranks."""
+    """The homes of a graph's values, for this many ranks."""
     marked = _marked(graph, interface.marks)
     stages = _count(marked.values(), ranks)
     kept: dict[Node, int] = {}

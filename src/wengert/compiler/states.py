@@ -67,7 +67,7 @@ State = Any  # WHOLE, PARTIAL, Sharded, Stored; a tuple of them for a node with 
 
 
 def block_shape(shape: Sequence[int], axis: int, count: int) -> Shape:
-    """The shape of one of so many blocks along an axis."""
+    """The shape of one of this many blocks along an axis."""
     return (*shape[:axis], shape[axis] // count, *shape[axis + 1 :])
 
 

@@ -1,1 +1,1 @@
-"""The ground that everything stands on: graph and nodes, dtypes, devices, errors, nested containers, evaluation."""
+"""The foundation of all other packages: graph and nodes, dtypes, devices, errors, nested containers, evaluation."""

@@ -1,12 +1,12 @@
-"""The cache on disk: C libraries, machine code for GPUs, cuDNN's plans and tuning results, all kept in the same way.
+"""The cache on disk: C libraries, machine code for GPUs, cuDNN's plans and tuning results, all stored the same way.
 
-What is found here is run, so the folder must be the user's own. It is made with mode 0700, and it is refused where
-anybody else could have put a file into it, or another folder in its place. An entry ends with a checksum of its name
-and content, which is verified whenever it is used; one that is damaged counts as absent, and is made again. Entries are
-written to a temporary file and renamed: since nobody but the user can write here, and we never write into a file that
-has its name, the bytes that were verified are those that are loaded a moment later.
+Entries are executed, so the folder must belong to the user. It is created with mode 0700, and refused if anybody else
+could have put a file into it or replaced it by another folder. An entry ends with a checksum of its name and content,
+which is verified at every use; a damaged entry counts as absent and is built again. Entries are written to a temporary
+file and renamed: since nobody but the user can write here, and we never write into a file that has its name, the bytes
+that were verified are those that are loaded a moment later.
 
-Where the folder cannot be used, entries go to a private temporary folder for the life of the process. `WENGERT_CACHE`
+If the folder cannot be used, entries go to a private temporary folder for the life of the process. `WENGERT_CACHE`
 names another folder, `WENGERT_CACHE_MB` and `WENGERT_CACHE_DAYS` say how much is kept, and for how long without use.
 """
 
@@ -44,7 +44,7 @@ HINT = "Set WENGERT_CACHE to a folder that you alone can write to"
 
 
 def setting(name: str, default: int, what: str) -> int:
-    """A whole number that an environment variable gives."""
+    """An integer setting from an environment variable."""
     given = os.environ.get(name) or str(default)
     if not given.isdecimal():
         raise ArgumentError(f"{name} is {what}, such as {default}, not {given!r}")
@@ -52,25 +52,25 @@ def setting(name: str, default: int, what: str) -> int:
 
 
 def most_bytes() -> int:
-    """How many bytes of entries are kept: `WENGERT_CACHE_MB`, or 2 GB."""
+    """The limit on the bytes of entries: `WENGERT_CACHE_MB`, or 2 GB."""
     return setting("WENGERT_CACHE_MB", 2000, "the size of the cache in megabytes") * 1_000_000
 
 
 def most_days() -> int:
-    """For how many days an entry is kept that is not used: `WENGERT_CACHE_DAYS`, or 90."""
+    """The number of days that an unused entry is kept: `WENGERT_CACHE_DAYS`, or 90."""
     return setting("WENGERT_CACHE_DAYS", 90, "the number of days that entries are kept without use")
 
 
 def user_folder() -> Path:
-    """Where the system wants files of ours that can be made again: `wengert` in the user's cache."""
+    """The system's folder for files that can be recreated: `wengert` in the user's cache."""
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wengert"
     except RuntimeError as error:  # a user without a home
-        raise CacheError(f"there is no home folder to keep built programs in ({error})") from None
+        raise CacheError(f"there is no home folder to store compiled programs in ({error})") from None
 
 
 def folder() -> Path:
-    """The folder of the cache, by a path without symbolic links, so that what is checked is what is used."""
+    """The folder of the cache, by a path without symbolic links, so that the folder that is checked is the one used."""
     chosen = os.environ.get("WENGERT_CACHE")
     return Path(os.path.realpath(Path(chosen) / "wengert" if chosen else user_folder()))
 
@@ -79,7 +79,7 @@ def folder() -> Path:
 
 
 def make_private(path: Path) -> None:
-    """Make a folder, and those above that are missing, for the user alone, whatever the umask."""
+    """Create a folder and its missing parents for the user alone, whatever the umask."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     for one in reversed(missing):
         with suppress(FileExistsError):  # another process was faster
@@ -88,7 +88,7 @@ def make_private(path: Path) -> None:
 
 
 def refusal(path: Path) -> str | None:
-    """Why a folder is not used, with what to do; None where only we and root can change it. The path has no links."""
+    """Why a folder is refused, with what to do; None if only the user and root can change it. The path has no links."""
     if not hasattr(os, "getuid"):  # a system without owners and modes
         return None
     status = os.stat(path)
@@ -102,7 +102,7 @@ def refusal(path: Path) -> str | None:
 
 
 def _exposure(parent: Path) -> str | None:
-    """Why others may put another folder in the place of one that lies in this one."""
+    """Why others could replace a folder that lies in this one."""
     status = os.stat(parent)
     if status.st_uid not in (os.getuid(), 0, _outside()):
         return f"{parent} belongs to {_user(status.st_uid)}, who could replace the cache in it"
@@ -140,7 +140,7 @@ def _user(number: int) -> str:
 
 @functools.cache
 def _outside() -> int:
-    """The owner that a container shows for folders of the system outside of it; root where that is a user in here."""
+    """The owner that a container shows for folders of the system outside it; root where that is a user in here."""
     with suppress(OSError, ValueError):
         number = int(Path("/proc/sys/kernel/overflowuid").read_text())
         known = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
@@ -215,9 +215,9 @@ def _written(put: Callable[[Path], Path]) -> Path:
         target = put(_private_folder())
     except OSError as error:
         second = _reason(error, "a temporary folder")
-        raise CacheError(f"built programs cannot be kept anywhere: {reason}; {second}. {HINT}") from None
+        raise CacheError(f"compiled programs cannot be stored anywhere: {reason}; {second}. {HINT}") from None
     if is_new:
-        say(f"{reason}. Built programs are kept in {target.parent} until this process ends. {HINT}")
+        say(f"{reason}. Compiled programs are stored in {target.parent} until this process ends. {HINT}")
     return target
 
 
@@ -264,40 +264,40 @@ def _verified(path: Path) -> bytes | None:
 
 
 def read(name: str) -> bytes | None:
-    """The content of an entry; None where there is none that is whole."""
+    """The content of an entry; None if it is absent or damaged."""
     return read_all([name]).get(name)
 
 
 def read_all(names: Iterable[str]) -> dict[str, bytes]:
-    """The contents of those entries that are whole. The folders are looked at once, which takes 0.1 ms."""
+    """The contents of all entries that are intact. The folders are checked once, which takes 0.1 ms."""
     places = list(_readable())
     found = ((name, _verified(place / name)) for name in names for place in reversed(places))
     return {name: content for name, content in found if content is not None}
 
 
 def find(name: str) -> Path | None:
-    """The file of an entry that is whole, and that begins with its content."""
+    """The file of an intact entry; it begins with the entry's content."""
     return next((place / name for place in _readable() if _verified(place / name) is not None), None)
 
 
 def is_damaged(name: str) -> bool:
-    """Whether there is something of this name that cannot be used."""
+    """Whether an entry of this name exists but cannot be used."""
     return read(name) is None and any(os.path.lexists(place / name) for place in _readable())
 
 
 def keep(name: str, content: bytes) -> bytes:
-    """Put an entry into the cache, where that is possible; gives the content."""
+    """Store an entry in the cache, if possible; returns the content."""
     try:
         _written(lambda place: _put(place, name, content))
     except CacheError as error:
-        say(f"{error.message}. What is compiled for GPUs is compiled again by every process")
+        say(f"{error.message}. GPU code is compiled again by every process")
     return content
 
 
 def build(name: str, make: Callable[[Path], bytes]) -> Path:
-    """The file of a new entry. `make` gives its content, and may work in the folder that it is given.
+    """Build a new entry; returns its file. `make` returns the content, and may work in the folder passed to it.
 
-    Of several processes that build one entry at the same time, as ranks do, the others wait for the first.
+    If several processes build one entry at the same time, as ranks do, the others wait for the first.
     """
 
     def put(place: Path) -> Path:
@@ -344,7 +344,7 @@ def _sync(place: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove whatever is there, as far as that is possible."""
+    """Remove a file or folder, as far as possible."""
     try:
         path.unlink(missing_ok=True)
     except OSError:
@@ -363,12 +363,12 @@ class Entry(NamedTuple):
 
     @property
     def kind(self) -> str | None:
-        """What it holds; None if it is unfinished."""
+        """The kind of its content; None if it is unfinished."""
         return None if self.path.name.startswith(TEMPORARY) else KINDS[self.path.suffix]
 
 
 def entries(place: Path) -> list[Entry]:
-    """What a folder of the cache holds, used longest ago first. What is not the cache's own is left out."""
+    """The entries in a folder of the cache, least recently used first. Other files are left out."""
     found = []
     with os.scandir(place) as files:
         for file in files:
@@ -380,7 +380,8 @@ def entries(place: Path) -> list[Entry]:
 
 
 def trim(keep: str) -> None:
-    """Remove what is older than the limit, then what was used longest ago until the rest is within it, but not `keep`.
+    """Remove entries older than the limit, then the least recently used until the rest is within the limit, except
+    `keep`.
 
     Several processes may do so at once; one that has a library open keeps its pages.
     """
@@ -399,7 +400,7 @@ def trim(keep: str) -> None:
 
 
 def clear(older_than: float = 0.0) -> list[Entry]:
-    """Remove the entries that were not used for so many days; those that were removed."""
+    """Remove the entries that were not used for this many days; returns them."""
     main = folder()
     if not main.exists():
         return []

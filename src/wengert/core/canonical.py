@@ -1,8 +1,8 @@
-"""The canonical form of a graph: what it computes, apart from which objects it is made of.
+"""The canonical form of a graph: what it computes, independent of the objects it consists of.
 
-In: nodes in order. Out: hashable entries, equal where the nodes compute the same from sources in the same places. It is
-what the recordings of a compiled function are compared by, the flushes of dynamic execution (`runtime/dynamic/tiers`),
-the groups of a program that are lowered once (`plan/lowering`), and the nodes that are one (`compiler/cleanup`).
+In: nodes in order. Out: hashable entries, equal if the nodes compute the same from sources at the same positions. It is
+used to compare the recordings of a compiled function, the flushes of dynamic execution (`runtime/dynamic/tiers`),
+groups of a program that are lowered once (`plan/lowering`), and equal nodes (`compiler/cleanup`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ _SHORT = 64  # bytes: an array up to here is compared as it is, a longer one by 
 
 
 def canonical(graph: Graph, depth: int = ACROSS_RECORDINGS) -> tuple[Entry, ...]:
-    """The canonical form of a closed graph: types of the inputs, nodes, where the outputs stand.
+    """The canonical form of a closed graph: types of the inputs, nodes, positions of the outputs.
 
-    Constants are compared by their bytes, Python functions by their code and what they close over (without a depth they
-    are themselves).
+    Constants are compared by their bytes, Python functions by their code and closures (by identity without a depth).
     """
     places: dict[Node, Hashable] = {node: i for i, node in enumerate(graph.inputs)}
     types = [(node.shape, node.dtype.name, node.device) for node in graph.inputs]
@@ -43,9 +42,9 @@ def canonical(graph: Graph, depth: int = ACROSS_RECORDINGS) -> tuple[Entry, ...]
 def entries(
     order: Iterable[Node], places: dict[Node, Any], leaf: Callable[[Node], Any], first: int = 0, depth: int = 0
 ) -> list[Entry]:
-    """An entry for each node, numbered from `first`. `leaf` gives the place of a source that has none in `places`.
+    """An entry for each node, numbered from `first`. `leaf` returns the position of a source that is not in `places`.
 
-    Slots do not count: where a variable comes from is for the reader of the graph to say.
+    Slots are ignored: the reader of the graph knows where a variable comes from.
     """
     found: list[Entry] = []
     for node in order:
@@ -70,7 +69,7 @@ def _held_constant(node: Node) -> Hashable:
 
 
 def frozen_attributes(attrs: dict[str, Any], depth: int = 0, without: str = "") -> Hashable:
-    """The attributes of a node but for one, as something that can be compared and hashed."""
+    """The attributes of a node except one, as a hashable key."""
     if len(attrs) == 1:  # most have one
         [(name, value)] = attrs.items()
         return () if name == without else ((name, frozen(value, depth)),)
@@ -80,8 +79,8 @@ def frozen_attributes(attrs: dict[str, Any], depth: int = 0, without: str = "") 
 def frozen(value: Any, depth: int = 0) -> Hashable:
     """A key that is equal for two values if and only if they are the same value of the same type. NaN is NaN.
 
-    Objects are themselves only, and are held by the key. With a depth, functions, graphs and rules are compared by what
-    they are made of, so many levels down, and other objects are not held: a compiled function keeps nobody's model.
+    Objects are compared by identity, and held by the key. With a depth, functions, graphs and rules are compared by
+    their contents, that many levels deep, and other objects are not held, so a compiled function keeps no model alive.
 
     >>> frozen(1) == frozen(1.0), frozen((1, 2)) == frozen((True, 2)), frozen(0.0) == frozen(-0.0)
     (False, False, False)

@@ -1,17 +1,17 @@
-"""Python's code objects: the user's line that is running, whose code it is, its source, and functions made from text.
+"""Python's code objects: the user's current line, the owner of code, its source, and functions made from text.
 
 A location is the code object and the instruction of the first frame outside Wengert. Taking one costs about a quarter
 of a microsecond; turning it into a file, a line and its text happens only when it is shown.
 
 The source of a code object is its function in the syntax tree of its file. It is found by name, line and columns, so
-that two lambdas on one line are told apart, and code is compiled from it again. A source that no longer fits the code
-(a file edited since it was imported) counts as none.
+that two lambdas on one line are told apart, and code is compiled from it again. A source that no longer matches the
+code (a file edited since it was imported) counts as missing.
 
-`function` makes a Python function from text, for what is done at every call of a compiled function. Reading the
-arguments, taking their containers apart, comparing the globals that were read: what there is to do is known when a
-function was recorded, and each is a loop over a handful of things. Written out for those things it takes half the time
-of the loop (0.3 against 0.7 microseconds for three arguments), of calls that take nine in all. This is the only module
-that evaluates text of Wengert's own; the text is made of numbers and names, never of what a user wrote.
+`function` makes a Python function from text, for the work at every call of a compiled function: reading the arguments,
+flattening their containers, comparing the globals that were read. This work is known once a function was recorded, and
+consists of loops over a few items. Unrolled code takes half the time of the loop (0.3 against 0.7 microseconds for
+three arguments), in calls that take nine in total. This is the only module that evaluates text of Wengert's own; the
+text is made of numbers and names, never of what a user wrote.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Backward(NamedTuple):
-    """The location of a gradient's node: the forward op it is the backward of, and where that was recorded.
+    """The location of a gradient's node: the forward op it belongs to, and the line that recorded it.
 
-    Of the node itself there is its serial number: a pipeline computes a gradient where its forward node is computed.
+    It also has the forward node's serial number: a pipeline computes a gradient on the stage of its forward node.
     """
 
     op: str
@@ -70,7 +70,7 @@ def here() -> Location:
 
 
 def asked_from() -> Location:
-    """As `here`, for errors: NumPy's own frames, through which a user's line asked, are left out as well."""
+    """Like `here`, for errors: NumPy's own frames between the user's line and Wengert are also skipped."""
     frame: FrameType | None = _frame(2)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -99,7 +99,7 @@ def describe(location: Location) -> str:
 
 
 def source_line(location: Location) -> str:
-    """The text of the user's line, or an empty string where there is no file to read."""
+    """The text of the user's line, or an empty string if its file cannot be read."""
     while isinstance(location, Backward):
         location = location.forward
     if location is None:
@@ -155,7 +155,7 @@ def _functions_in(file: str) -> _Functions:
 
 
 def forget_sources() -> None:
-    """Let go of all syntax trees: they are large, and twins are kept."""
+    """Drop all syntax trees: they are large, and twins are kept."""
     _parsed.clear()
 
 
@@ -176,7 +176,7 @@ def source_of(code: CodeType) -> tuple[Any, str] | None:
 
 
 def bare(node: Any) -> Any:
-    """A copy of a function without decorators, defaults' values and annotations, which its code does not hold."""
+    """A copy of a function without decorators, default values and annotations, which are not part of its code."""
     args = node.args
 
     def plain(one: ast.arg) -> ast.arg:
@@ -198,7 +198,7 @@ def bare(node: Any) -> Any:
 
 
 def wrapped(node: Any, code: CodeType, class_name: str) -> ast.Module:
-    """A module that defines the function where its free variables and its class are, for names that need them."""
+    """A module that defines the function within a scope for its free variables and its class."""
     statement = ast.copy_location(ast.Expr(node), node) if isinstance(node, ast.Lambda) else node
     extra: dict[str, Any] = {"type_params": []} if hasattr(ast, "TypeVar") else {}
     if class_name:
@@ -214,7 +214,7 @@ def wrapped(node: Any, code: CodeType, class_name: str) -> ast.Module:
 def compiled(module: ast.Module, code: CodeType) -> CodeType | None:
     """The code of the function in a module."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the constants in the place of hooks are called, which looks like a mistake
+        warnings.simplefilter("ignore")  # the constants in place of hooks are called, which looks like a mistake
         whole = compile(module, code.co_filename, "exec", code.co_flags & _FLAGS, dont_inherit=True)
     todo: list[CodeType] = [whole]
     for one in todo:  # which grows
@@ -239,7 +239,7 @@ def _constants(code: CodeType) -> set[Any]:
 
 
 def function(parameters: Sequence[str], expression: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """The function of these parameters that gives the expression, in which `names` stand for objects.
+    """A function with these parameters that returns the expression, in which `names` refer to objects.
 
     >>> function(["x"], "x + more", {"more": 2})(1)
     3

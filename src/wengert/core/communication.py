@@ -1,11 +1,11 @@
-"""Communication: what a collective asks of the engine that carries it out, and which engine serves this process.
+"""Communication: the interface between collectives and the engines that run them, and this process's engine.
 
-A `Communicator` is one rank's end of a group. It takes and gives host arrays; all ranks of the group make the same
-calls in the same order. Sums are added in one fixed order, `tree_sum`, whichever engine carries them out, so that
-every engine and a simulation in one process give the same bits.
+A `Communicator` is one rank's end of a group. It takes and returns host arrays; all ranks of the group make the same
+calls in the same order. Sums are added in one fixed order, `tree_sum`, whichever engine runs them, so every engine and
+a simulation in one process give the same bits.
 
-Until a world is started there is one rank: `communicator` gives `Alone` for groups of one, and raises for others.
-While a world runs, `watcher` may look on: engines tell it when this rank enters and leaves a collective.
+Until a world is started there is one rank: `communicator` returns `Alone` for groups of one, and raises otherwise.
+While a world runs, a `watcher` may be set: engines report to it when this rank enters and leaves a collective.
 
 Values on a GPU may stay there: a `DeviceEngine` puts collectives on the GPU's stream, as calls beside kernels.
 """
@@ -40,11 +40,11 @@ class Communicator(Protocol):
         ...
 
     def all_reduce_max(self, x: Array) -> Array:
-        """The largest over the ranks, on each of them; NaN where one has NaN."""
+        """The maximum over the ranks, on each of them; NaN where one has NaN."""
         ...
 
     def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
-        """The values of all ranks side by side along an axis, in order; in `out`, if that is given."""
+        """The values of all ranks concatenated along an axis, in order; in `out`, if given."""
         ...
 
     def reduce_scatter(self, x: Array, axis: int, out: Array | None = None) -> Array:
@@ -52,24 +52,25 @@ class Communicator(Protocol):
         ...
 
     def ppermute(self, x: Array, shift: int) -> Array:
-        """The value of the rank `shift` places before this one, around the ring."""
+        """The value of the rank `shift` positions before this one, around the ring."""
         ...
 
     def all_to_all(self, x: Array, split: int, join: int) -> Array:
-        """A block of every rank, cut along `split` and put side by side along `join`: this rank's, in their order."""
+        """This rank's block from every rank, split along `split` and concatenated along `join` in rank order."""
         ...
 
     def send(self, x: Array, target: int) -> None:
-        """Send a value to one rank, which receives it."""
+        """Send a value to one rank."""
         ...
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
-        """What one rank sends, in the order in which it does."""
+        """Receive the next value that a rank has sent."""
         ...
 
 
 class DeviceCommunicator(Protocol):
-    """One rank's end of a group, for values on its GPU: every call goes on a stream, and is done when that gets there.
+    """One rank's end of a group, for values on its GPU: every call is enqueued on a stream, and done when the stream
+    reaches it.
 
     Values are contiguous, and given by their addresses. Blocks are those along the first axis.
     """
@@ -80,30 +81,29 @@ class DeviceCommunicator(Protocol):
     def all_reduce(
         self, sources: Sequence[int], results: Sequence[int], counts: Sequence[int], dtype: Any, stream: int
     ) -> None:
-        """The sums over the ranks of several values of so many elements, in the engine's order; they may lie on them.
-
-        Of two ranks there is one order. Of booleans the sum is whether one is true.
+        """The sums over the ranks of several values of the given lengths, in the engine's order; they may be in place.
+        For two ranks there is only one order. The sum of booleans is their logical or.
         """
         ...
 
     def all_reduce_max(self, source: int, result: int, count: int, dtype: Any, stream: int) -> None:
-        """The largest over the ranks; of integers alone, which have no NaN."""
+        """The maximum over the ranks; for integers only, which have no NaN."""
         ...
 
     def all_gather(self, source: int, result: int, size: int, stream: int) -> None:
-        """The bytes of all ranks, so many of each, one behind the other."""
+        """The bytes of all ranks, concatenated."""
         ...
 
     def reduce_scatter(self, source: int, result: int, count: int, dtype: Any, stream: int) -> None:
-        """This rank's block, of so many elements, of the sum over the ranks, in the engine's order."""
+        """This rank's block of the sum over the ranks, in the engine's order."""
         ...
 
     def ppermute(self, source: int, result: int, size: int, shift: int, stream: int) -> None:
-        """The bytes of the rank `shift` places before this one."""
+        """The bytes of the rank `shift` positions before this one."""
         ...
 
     def all_to_all(self, source: int, result: int, size: int, stream: int) -> None:
-        """From every rank its block for this one, of so many bytes, one behind the other."""
+        """The blocks from every rank for this one, concatenated."""
         ...
 
 
@@ -116,25 +116,26 @@ class PointInTime(Protocol):
 
 
 class DeviceEngine(Protocol):
-    """What carries out collectives of values on a GPU."""
+    """The engine that runs collectives on GPU values."""
 
     def find(self, group: Group) -> DeviceCommunicator:
         """This rank's end of a group."""
         ...
 
     def launched(self, driver: Any, name: str, count: int, size: int, location: Location) -> None:
-        """So many collectives, of so many bytes a rank, were put on the stream of a GPU's driver."""
+        """Note that collectives, of this many bytes per rank, were put on the stream of a GPU's driver."""
         ...
 
     def drain(self) -> None:
-        """Return when all that was launched is done."""
+        """Wait until everything launched is done."""
         ...
 
 
 def tree_sum(parts: Sequence[Any], add: Callable[[Any, Any], Any] = np.add) -> Any:
-    """The sum of some parts in a balanced tree: the first half and the second half, each added so, then both.
+    """The sum of some parts in a balanced tree: the sums of the first and the second half, each added likewise, are
+    added.
 
-    Neighbouring parts that are a subtree may be added anywhere, and the whole has the same bits.
+    Neighbouring parts that form a subtree may be added anywhere without changing the bits of the result.
 
     >>> tree_sum(["a", "b", "c", "d"], lambda x, y: f"({x}+{y})")
     '((a+b)+(c+d))'
@@ -204,7 +205,7 @@ ALONE = Alone()
 
 
 class Current:
-    """The world that this process is in: how many ranks, which one, and who finds the communicator of a group."""
+    """The current world: its number of ranks, this process's rank, and how to find a group's communicator."""
 
     def __init__(self) -> None:
         self.rank = 0
@@ -225,17 +226,17 @@ current = Current()
 
 
 def drain() -> None:
-    """Return when collectives on a GPU are done: until then a wait in the driver could not be interrupted."""
+    """Wait until collectives on a GPU are done; before that, a wait in the driver could not be interrupted."""
     if current.on_device is not None:
         current.on_device.drain()
 
 
 class Watcher(Protocol):
-    """Who is told where this rank is, so that others need not guess why they wait."""
+    """Receives reports about this rank's progress, so that other ranks know why they wait."""
 
     def entering(self, number: int, name: str, bytes: int, location: Location, ranks: Sequence[int]) -> None:
-        """This rank enters a collective: its number among those of these ranks, name, bytes given, line, ranks (none
-        for all). Of a message the ranks are who sends it and who receives it, in this order.
+        """This rank enters a collective: its number among those of these ranks, name, bytes, line, ranks (none for
+        all). For a message the ranks are its sender and its receiver, in this order.
         """
         ...
 
@@ -244,7 +245,7 @@ class Watcher(Protocol):
         ...
 
     def during(self, state: str) -> AbstractContextManager[None]:
-        """Inside, this rank does something that takes as long as it takes: "compiling", "loading data", "saving"."""
+        """A context in which this rank does something of unknown length: "compiling", "loading data", "saving"."""
         ...
 
     def step(self) -> None:
@@ -252,11 +253,12 @@ class Watcher(Protocol):
         ...
 
     def saved(self, checkpoint: str) -> None:
-        """A checkpoint is complete; this is said of it where a rank is lost."""
+        """A checkpoint is complete; this text is shown if a rank is lost."""
         ...
 
     def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:
-        """Return when all ranks have the same digest; raise otherwise, with what differs of what `describe` gives."""
+        """Return when all ranks have the same digest; otherwise raise an error with the difference between their
+        `describe()` texts."""
         ...
 
 
@@ -265,7 +267,7 @@ watcher: Watcher | None = None
 
 
 def during(state: str) -> AbstractContextManager[None]:
-    """Say what this rank does inside, if anybody listens: others wait for it without counting the seconds."""
+    """A context that reports what this rank does: other ranks wait for it without counting the seconds."""
     return nullcontext() if watcher is None else watcher.during(state)
 
 
@@ -282,15 +284,15 @@ def device_communicator(group: Group) -> DeviceCommunicator:
     """This rank's end of a group, for values on its GPU."""
     _check(group)
     if current.on_device is None:
-        raise ArgumentError(f"nothing carries out collectives over {group} on a GPU: this world has no NCCL")
+        raise ArgumentError(f"collectives over {group} on a GPU are not supported: this world has no NCCL")
     return current.on_device.find(group)
 
 
 def _check(group: Group) -> None:
-    """Raise where there is no such group in this world."""
+    """Raise an error where there is no such group in this world."""
     if group.mesh.size != current.size or current.find is None:
         raise ArgumentError(
-            f"a collective over {group} needs {group.mesh.size} ranks, and there {_are(current.size)}. Start them with "
+            f"a collective over {group} needs {group.mesh.size} ranks, but there {_are(current.size)}. Start them with "
             f"`wengert launch -n {group.mesh.size}` and wg.distributed.start(), or use wg.distributed.simulate"
         )
 

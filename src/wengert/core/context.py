@@ -1,11 +1,11 @@
-"""The mode of recording: whether gradients are tracked, autocast, eager, NaN checks; set for a block of a program.
+"""The mode of recording: whether gradients are tracked, autocast, eager, NaN checks; set for a block of code.
 
-A mode belongs to the context it was set in (`contextvars`): a thread has its own, and so has a task of asyncio, which
-takes over that of the task that made it. Reading it is one call, `mode()`, and an attribute: ops do that when they are
-recorded.
+A mode belongs to the context it was set in (`contextvars`): each thread has its own, and so has each asyncio task,
+which inherits the mode of the task that created it. Reading it is one call, `mode()`, and an attribute: ops do that
+when they are recorded.
 
 Generators share the context of their caller, so a block inside one would hold while it is suspended. Such a block's
-mode is a `ScopedMode`, which holds only while the generator's frame is on the stack. That is slower, for these alone.
+mode is a `ScopedMode`, which applies only while the generator's frame is on the stack. Only these are slower.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Mode:
 class ScopedMode(Mode):
     """A change of one attribute that holds while the frame of its block is on the stack.
 
-    The frame is known by its address: it cannot go before the block has ended, which ends this mode.
+    The frame is identified by its address: it cannot be freed before the block has ended, which ends this mode.
     """
 
     __slots__ = ("frame", "has_ended", "name", "value")
@@ -91,13 +91,13 @@ mode = _current.get
 
 
 def enter(made: Mode) -> Mode:
-    """Make a mode that of this context, until `leave`."""
+    """Make a mode the current one of this context, until `leave`."""
     _current.set(made)
     return made
 
 
 def leave(left: Mode) -> None:
-    """End a mode. Usually it is the innermost; with generators that take turns, or in another context, it is not."""
+    """End a mode. It is usually the innermost one, but not with interleaved generators or in another context."""
     inner: Mode | None = None
     found: Mode | None = mode()
     while found is not left and found is not None:
@@ -116,7 +116,7 @@ def leave(left: Mode) -> None:
 
 
 class Setting(ContextDecorator):
-    """Inside this block one attribute of the mode is changed. It can be used again, and as a decorator."""
+    """A context that changes one attribute of the mode. It is reusable, and works as a decorator."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name = name

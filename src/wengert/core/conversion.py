@@ -30,7 +30,7 @@ def differentiating(name: str, variables: Sequence[Node]) -> Iterator[None]:
 
 @contextmanager
 def converting() -> Iterator[None]:
-    """Inside, every value converts: the derivative is not taken through the graph."""
+    """A context in which every value converts: the derivative is not taken through the graph."""
     before, recording.converts = recording.converts, True
     try:
         yield
@@ -39,7 +39,7 @@ def converting() -> Iterator[None]:
 
 
 def require_number(node: Node, what: str) -> None:
-    """Raise if a Python number made of this value would lose a gradient; `what` is what makes it."""
+    """Raise an error if converting this value to a Python number would lose a gradient; `what` names the conversion."""
     if node.tracked and recording.transforms and recording.grad and not recording.converts:
         _refuse_traced(node, what)
 
@@ -47,7 +47,7 @@ def require_number(node: Node, what: str) -> None:
 def require_stored(node: Node, what: str) -> None:
     """As `require_number`, of one that an assignment `a[0] = x` to an array asks for: it would lose what an array does.
 
-    Python tells nobody what a number is for. The instruction that asks is looked at, of tracked values only.
+    Python does not tell what a number is for, so for tracked values the calling instruction is inspected.
     """
     if not node.tracked:
         return
@@ -58,14 +58,14 @@ def require_stored(node: Node, what: str) -> None:
 
 
 def require_array(node: Node, what: str) -> None:
-    """Raise if an array made of this value would lose a gradient."""
+    """Raise an error if converting this value to an array would lose a gradient."""
     if not node.tracked or not recording.grad or recording.converts or node.sources is RELEASED:
         return
     if recording.transforms:
         _refuse_traced(node, what)
     raise GradientError(
-        f"{what}: this tensor requires grad, and no gradient passes through an array. Write x.detach().numpy() where "
-        "none is meant; or compute with tensors, such as wg.stack([a, b]) instead of np.array([a, b])"
+        f"{what}: this tensor requires grad, and no gradient passes through an array. Write x.detach().numpy() if "
+        "none is needed, or compute with tensors, such as wg.stack([a, b]) instead of np.array([a, b])"
     )
 
 
@@ -73,9 +73,10 @@ def _refuse_traced(node: Node, what: str) -> None:
     name = _transform_of(node)
     if name is not None:
         raise GradientError(
-            f"{what}: {name} differentiates by this value, and what is made of it here would be a constant: its "
-            "gradient would be lost. Compute with tensors: wg.sin(x) instead of math.sin(x), wg.stack([a, b]) instead "
-            "of np.array([a, b]) or wg.tensor([a, b]). Where no gradient is meant, take x.detach()"
+            f"{what}: {name} differentiates with respect to this value, but converting it here makes a constant, so "
+            "its gradient would be lost. Compute with tensors: wg.sin(x) instead of math.sin(x), wg.stack([a, b]) "
+            "instead "
+            "of np.array([a, b]) or wg.tensor([a, b]). If no gradient is needed, use x.detach()"
         )
 
 

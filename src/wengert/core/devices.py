@@ -1,8 +1,8 @@
 """The registry of devices: the only place that knows devices by name.
 
 "cpu" is the host; "cuda:0", "cuda:1", ... are GPUs, and "cuda" is the first of them. A backend registers its kind of
-device (`register`). A device is opened when it is first named, so that the error about a missing part is on the user's
-line; from then on the registry holds it as a `Device`, the protocol through which everything else reaches it.
+device (`register`). A device is opened on first use, so that an error about a missing part is on the user's line; from
+then on the registry holds it as a `Device`, the protocol through which everything else reaches it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HostArray = np.ndarray[Any, Any]
 
 
 class Device(Protocol):
-    """A device that is open. Its arrays have a shape, a dtype and the device's name; the host's are NumPy's."""
+    """An open device. Its arrays have a shape, a dtype and the device's name; the host's are NumPy arrays."""
 
     @property
     def name(self) -> str:
@@ -44,18 +44,18 @@ class Device(Protocol):
 
     @property
     def model(self) -> str:
-        """What the maker calls it."""
+        """The manufacturer's model name."""
         ...
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """The device in DLPack's numbers."""
+        """The device in DLPack's numbering."""
         ...
 
     # --- arrays ---------------------------------------------------------------------------------------------------
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
-        """A new array, with anything in it."""
+        """A new, uninitialised array."""
         ...
 
     def upload(self, array: HostArray) -> Any:
@@ -71,19 +71,20 @@ class Device(Protocol):
         ...
 
     def is_sole(self, array: Any) -> bool:
-        """Whether everything that reads an array's memory refers to this very array: its references tell who does."""
+        """Whether all readers of an array's memory refer to this very array, so that its reference count is
+        complete."""
         ...
 
     def owns_memory(self, array: Any) -> bool:
-        """Whether an array is no view of another, and `is_sole`."""
+        """Whether an array is not a view of another, and `is_sole`."""
         ...
 
     def view(self, node: Node, array: Any) -> Any | None:
-        """What a slice or reshape makes of an array without a copy; None where this device has no such view."""
+        """The view of an array that a slice or reshape makes without a copy; None if this device has no such view."""
         ...
 
     def places(self, array: Any) -> Any | None:
-        """The places, in memory's order, of elements that are not zero; None where only a graph finds them."""
+        """The indices, in memory order, of the nonzero elements; None if only a graph can find them."""
         ...
 
     # --- computing ------------------------------------------------------------------------------------------------
@@ -101,15 +102,16 @@ class Device(Protocol):
         tf32: bool,
         check: bool,
     ) -> None:
-        """Give each node of `order` its buffer, one op at a time; those not in `keep` lose it after their last use."""
+        """Compute the buffer of each node in `order`, one op at a time; nodes not in `keep` lose it after their last
+        use."""
         ...
 
     def target(self, *, tf32: bool = False, budget: int | None = None) -> Target:
-        """The device as what a graph is compiled for; see `compiler.target`."""
+        """The device as a compilation target; see `Target`."""
         ...
 
     def codegen(self, tuning: float = 0.0) -> MakeCodegen:
-        """What generates code for it. Candidate kernels are timed for up to `tuning` seconds."""
+        """Its code generator. Candidate kernels are timed for up to `tuning` seconds."""
         ...
 
     def build(self, plan: Plan) -> Program:
@@ -117,11 +119,11 @@ class Device(Protocol):
         ...
 
     def synchronize(self) -> None:
-        """Wait until the device has finished everything it was given."""
+        """Wait until the device has finished all its work."""
         ...
 
     def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
-        """The seconds that the device takes for some work, the least of several runs."""
+        """The seconds that the device takes for some work: the minimum of several runs."""
         ...
 
     # --- exchange -------------------------------------------------------------------------------------------------
@@ -131,11 +133,11 @@ class Device(Protocol):
         ...
 
     def borrow(self, x: Any) -> Any:
-        """An array on the memory of another library's array, which is on this kind of device."""
+        """An array over the memory of another library's array on this kind of device."""
         ...
 
     def array_interface(self, array: Any, holder: Any) -> dict[str, Any]:
-        """The dictionary by which libraries find an array's memory; `holder` keeps the array alive."""
+        """The dictionary that describes an array's memory to other libraries; `holder` keeps the array alive."""
         ...
 
 
@@ -143,7 +145,7 @@ class Device(Protocol):
 
 
 class Kind(NamedTuple):
-    """A kind of device: what opens one of them, how many there are, and DLPack's number for the kind."""
+    """A kind of device: how to open one, how many there are, and DLPack's number for the kind."""
 
     open: Callable[[str, int], Device]
     count_all: Callable[[], int]
@@ -168,12 +170,12 @@ on_change: Callable[[], Any] | None = None
 
 
 def register(kind: str, open: Callable[[str, int], Device], count: Callable[[], int], dlpack: int) -> None:
-    """Make a kind of device known: `open(name, index)` opens one, or raises what is missing."""
+    """Register a kind of device: `open(name, index)` opens one, or raises an error about what is missing."""
     _kinds[kind] = Kind(open, count, dlpack)
 
 
 def of(name: str) -> Device:
-    """The device of this full name, opened if need be."""
+    """The device of this full name, opened if necessary."""
     found = _opened.get(name)
     return _open(name) if found is None else found
 
@@ -186,7 +188,7 @@ def _open(name: str) -> Device:
 
 
 def named(device: Any, asker: str) -> str:
-    """The full name of a device, which is opened; raises in the name of the function that asked for it.
+    """The full name of a device, which is opened; errors name the function that requested it.
 
     >>> named("cpu", "zeros")
     'cpu'
@@ -194,7 +196,7 @@ def named(device: Any, asker: str) -> str:
     if device == HOST:
         return HOST
     if not is_device(device):
-        raise DeviceError(f"{asker}: {device!r} is no device; there is 'cpu', and 'cuda' where there is an NVIDIA GPU")
+        raise DeviceError(f"{asker}: {device!r} is not a device; choose 'cpu', or 'cuda' if there is an NVIDIA GPU")
     full: str = device if ":" in device else f"{device}:0"
     of(full)
     return full
@@ -219,7 +221,7 @@ def kind_of(name: str) -> str:
 
 
 def index_of(name: str) -> int:
-    """The number of a device among those of its kind.
+    """The index of a device among those of its kind.
 
     >>> index_of("cuda:1"), index_of("cpu")
     (1, 0)
@@ -236,33 +238,33 @@ def is_device(name: Any) -> bool:
 
 
 def is_kind(name: str) -> bool:
-    """Whether this begins like the name of a device."""
+    """Whether this starts like the name of a device."""
     return kind_of(name) in (HOST, CUDA, *_kinds)
 
 
 def in_use() -> list[str]:
-    """The accelerators that were opened so far."""
+    """The accelerators opened so far."""
     return sorted(name for name in _opened if name != HOST)
 
 
 def gpus() -> list[str]:
-    """The GPUs there are, by name; none where CUDA is not installed or has no driver."""
+    """The names of the GPUs; none if CUDA is not installed or has no driver."""
     found = _kinds.get(CUDA)
     return [] if found is None else [f"{CUDA}:{index}" for index in range(found.count_all())]
 
 
 def number_on_machine(index: int) -> int:
-    """The number that the machine gives to the GPU "cuda:index"."""
+    """The machine's own index for the GPU "cuda:index"."""
     return (first_gpu + index) % len(gpus()) if first_gpu else index
 
 
 def gpu_named(number: int) -> str:
-    """The name of the GPU to which the machine gives this number."""
+    """The name of the GPU with this index on the machine."""
     return f"{CUDA}:{(number - first_gpu) % len(gpus()) if first_gpu else number}"
 
 
 def set_default_device(device: str) -> None:
-    """Have tensors that are made without a device be on this one from now on.
+    """Set the default device of new tensors.
 
     >>> import wengert as wg
     >>> wg.set_default_device("cpu")
@@ -277,7 +279,7 @@ def set_default_device(device: str) -> None:
 
 
 def accelerator_of(graph: Graph) -> str | None:
-    """The accelerator that some of a graph's values are on, which then computes all of it; None if there is none."""
+    """The accelerator that holds any of a graph's values, which then computes all of it; None if there is none."""
     for node in (*graph.nodes, *graph.inputs, *graph.outputs):
         if node.device != HOST:
             return node.device
@@ -285,7 +287,7 @@ def accelerator_of(graph: Graph) -> str | None:
 
 
 def on_host(array: Any) -> HostArray:
-    """An array on the host: itself, a copy of what is on a device, or the whole of what ranks have blocks of."""
+    """An array on the host: itself, a copy from a device, or the whole gathered from the ranks' blocks."""
     if isinstance(array, np.ndarray):
         return array
     return array.whole(on_host) if type(array) is ShardedArray else of(array.device).download(array)
@@ -297,26 +299,26 @@ def moved(array: Any, device: str) -> Any:
 
 
 def is_sole(array: Any) -> bool:
-    """Whether everything that reads an array's memory refers to this very array, on whatever device it is."""
+    """Whether all readers of an array's memory refer to this very array, on any device."""
     if type(array) is ShardedArray:
         return not isinstance(array.block, Absent) and ownership.others([array.block]) == [1] and is_sole(array.block)
     return of(array.device).is_sole(array)
 
 
 def owns_memory(array: Any) -> bool:
-    """Whether an array is no view of another, and `is_sole`."""
+    """Whether an array is not a view of another, and `is_sole`."""
     if type(array) is ShardedArray:
         return is_sole(array) and owns_memory(array.block)
     return of(array.device).owns_memory(array)
 
 
 def exchanged(number: int) -> str | None:
-    """The kind of device that has this number in DLPack, if it is known."""
+    """The kind of device with this number in DLPack, if known."""
     return next((kind for kind, known in _kinds.items() if known.dlpack == number), None)
 
 
 def synchronize() -> None:
-    """Wait until all accelerators in use have finished what they were given."""
+    """Wait until all accelerators in use have finished their work."""
     for name in in_use():
         of(name).synchronize()
 
@@ -326,20 +328,20 @@ def synchronize() -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A device and the settings that what is generated for it depends on.
+    """A device and the settings that generated code depends on.
 
-    It is passed to every pass and stage; they read nothing about the device or the settings from anywhere else.
+    It is passed to every pass and stage, which read nothing about the device or the settings from elsewhere.
     """
 
     device: str = HOST
     properties: DeviceProperties | None = None  # of a GPU: the figures that launch shapes follow from
     tf32: bool = False  # whether tensor cores may round float32
     budget: int | None = None  # bytes that intermediate values should take at most; None: what they take
-    overlaps: bool = False  # whether collectives go on beside kernels: in a thread, or as a GPU's own calls
+    overlaps: bool = False  # whether collectives run concurrently with kernels: in a thread, or as a GPU's own calls
     invariant: bool = False  # whether an example's numbers may not depend on what else is in the batch
 
     def with_invariance(self, invariant: bool) -> Target:
-        """The target with this setting, which launch shapes follow from, too."""
+        """The target with this setting, on which launch shapes depend too."""
         properties = None if self.properties is None else replace(self.properties, invariant=invariant)
         return replace(self, properties=properties, invariant=invariant)
 

@@ -1,8 +1,8 @@
-"""The dtypes, and which dtype two of them meet in.
+"""The dtypes, and type promotion.
 
 Dtypes are NumPy's own dtype objects, one canonical object each, so that `is` compares them. Promotion follows the Array
-API standard; where the standard leaves mixed kinds open, an integer meeting a float takes the float's dtype (as in
-PyTorch and JAX), and float16 meeting bfloat16 gives float32.
+API standard; where the standard leaves mixed kinds open, an integer combined with a float takes the float's dtype (as
+in PyTorch and JAX), and float16 combined with bfloat16 gives float32.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _python = {bool: bool_, int: default_int, float: default_float, complex: default
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """The canonical dtype that a dtype, a name or a Python type stands for.
+    """The canonical dtype for a dtype, a name or a Python type.
 
     >>> as_dtype("float32") is float32, as_dtype(int) is int64
     (True, True)
@@ -54,11 +54,11 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         return _canonical[np.dtype(dtype).newbyteorder("=")]
     except (KeyError, TypeError):
         names = ", ".join(known.name for known in ALL)
-        raise DTypeError(f"{dtype!r} is not a dtype here; there are {names}") from None
+        raise DTypeError(f"{dtype!r} is not a supported dtype; choose one of {names}") from None
 
 
 def native(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array of this dtype as kernels read it: in the machine's byte order and aligned. A copy only where it is not.
+    """An array as kernels read it: of this dtype, in native byte order and aligned. It is copied only if necessary.
 
     >>> native(np.arange(2, dtype=">i4"), int32).dtype is int32
     True
@@ -69,7 +69,8 @@ def native(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any,
 
 
 def cast_array(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array in another dtype. A float that is no integer of it becomes the nearest one, and NaN 0, on any machine.
+    """Convert an array to another dtype. Floats outside an integer dtype's range saturate, and NaN becomes 0, on any
+    machine.
 
     >>> cast_array(np.array([-1.5, 3e9, np.nan]), int32).tolist(), cast_array(np.array([-1.5, 300.0]), uint8).tolist()
     ([-1, 2147483647, 0], [0, 255])
@@ -99,7 +100,7 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a complex number's parts; other dtypes as they are.
+    """The dtype of a complex dtype's parts; other dtypes are returned unchanged.
 
     >>> import wengert as wg
     >>> wg.dtypes.real_of(wg.complex64).name
@@ -109,7 +110,7 @@ def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of complex numbers with parts of a dtype; other dtypes as they are.
+    """The complex dtype with parts of a dtype; other dtypes are returned unchanged.
 
     >>> import wengert as wg
     >>> wg.dtypes.complex_of(wg.float64).name
@@ -123,7 +124,7 @@ _promoted: dict[tuple[np.dtype[Any], np.dtype[Any]], np.dtype[Any]] = {}
 
 
 def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which values of dtypes `a` and `b` meet.
+    """The promoted dtype of `a` and `b`.
 
     >>> promote(int32, float32), promote(float16, bfloat16)
     (dtype('float32'), dtype('float32'))
@@ -153,7 +154,7 @@ def _promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def result_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which several dtypes meet.
+    """The promoted dtype of several dtypes.
 
     >>> import wengert as wg
     >>> wg.dtypes.result_dtype(wg.float32, wg.float64).name
@@ -166,7 +167,8 @@ def result_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def scalar_dtype(value: complex, beside: np.dtype[Any] | None = None) -> np.dtype[Any]:
-    """The dtype of a Python number beside a value of dtype `beside`: weak, it widens the kind and never the size.
+    """The dtype of a Python number combined with a value of dtype `beside`: weakly typed, it may change the kind but
+    not the size.
 
     >>> import wengert as wg
     >>> wg.dtypes.scalar_dtype(1.5, wg.float16).name

@@ -1,4 +1,4 @@
-"""What users see when things go wrong: exceptions that say what happened, where, and what to do.
+"""The exceptions that users see: they say what happened, where, and what to do.
 
 Each exception takes its message and adds the user's own line. A mistake found while recording is on that line already;
 one that surfaces later (a value that could not be computed) is given the location of the op that failed.
@@ -12,7 +12,8 @@ from wengert.core.code import Location, asked_from, describe, source_line
 
 
 class WengertError(RuntimeError):
-    """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind.
+    """The base class of Wengert's errors; each is also a ValueError, TypeError, ... where Python has a matching
+    class.
 
     >>> import wengert as wg
     >>> try:
@@ -35,7 +36,7 @@ class WengertError(RuntimeError):
 
 
 class ShapeError(WengertError, ValueError):
-    """Shapes or axes that do not fit.
+    """Shapes or axes that do not match.
 
     >>> import wengert as wg
     >>> try:
@@ -59,7 +60,7 @@ class DTypeError(WengertError, TypeError):
 
 
 class DeviceError(WengertError, ValueError):
-    """Values on devices that cannot work together, or a device that is not there.
+    """Values on different devices, or a device that does not exist.
 
     >>> import wengert as wg
     >>> try:
@@ -71,7 +72,7 @@ class DeviceError(WengertError, ValueError):
 
 
 class CudaError(WengertError, RuntimeError):
-    """The CUDA driver reports an error.
+    """The CUDA driver reported an error.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.CudaError, wg.errors.WengertError)
@@ -89,7 +90,7 @@ class OutOfMemoryError(WengertError, MemoryError):
 
 
 class MemoryBudgetError(OutOfMemoryError):
-    """A program would take more memory than its budget; `least` is how many bytes it can do with.
+    """A program would exceed its memory budget; `least` is the minimum number of bytes it needs.
 
     >>> import wengert as wg
     >>> try:
@@ -117,7 +118,7 @@ class ArgumentError(WengertError, ValueError):
 
 
 class OutOfRangeError(WengertError, IndexError):
-    """An index outside its axis.
+    """An index out of range for its axis.
 
     >>> import wengert as wg
     >>> try:
@@ -129,7 +130,7 @@ class OutOfRangeError(WengertError, IndexError):
 
 
 class GradientError(WengertError, RuntimeError):
-    """A derivative that cannot be taken: no graph, no rule, a graph already let go.
+    """A derivative that cannot be computed: no graph, no rule, or a graph that was already freed.
 
     >>> import wengert as wg
     >>> try:
@@ -141,7 +142,7 @@ class GradientError(WengertError, RuntimeError):
 
 
 class AbstractValueError(WengertError, TypeError):
-    """A value was asked for while recording with abstract inputs, where there is none.
+    """A value was read while recording with abstract inputs, when it does not exist yet.
 
     >>> import wengert as wg
     >>> try:
@@ -153,7 +154,7 @@ class AbstractValueError(WengertError, TypeError):
 
 
 class AssignmentError(WengertError, RuntimeError):
-    """A slot cannot be given this value.
+    """A tensor cannot be assigned this value.
 
     >>> import wengert as wg
     >>> try:
@@ -165,7 +166,7 @@ class AssignmentError(WengertError, RuntimeError):
 
 
 class RecordingError(WengertError, RuntimeError):
-    """A compiled function gives another graph each time it is recorded.
+    """A compiled function produces a different graph each time it is recorded.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.RecordingError, wg.errors.WengertError)
@@ -174,7 +175,7 @@ class RecordingError(WengertError, RuntimeError):
 
 
 class ComputationError(WengertError, RuntimeError):
-    """An op failed when its value was computed; raised whenever that value is looked at.
+    """An op failed while computing its value; raised whenever that value is read.
 
     >>> import wengert as wg
     >>> try:
@@ -207,7 +208,7 @@ class IndexValueError(ComputationError, OutOfRangeError):
 
 
 class NaNError(WengertError, FloatingPointError):
-    """`debug_nans` found the first op that made a NaN.
+    """`debug_nans` found the first op that produced a NaN.
 
     >>> import wengert as wg
     >>> try:
@@ -220,7 +221,7 @@ class NaNError(WengertError, FloatingPointError):
 
 
 class FileError(WengertError, ValueError):
-    """A file that cannot be read as what it should be: damaged, of another kind, or of a later version.
+    """A file that cannot be read: corrupt, of another kind, or of a later version.
 
     >>> import wengert as wg
     >>> try:
@@ -232,7 +233,7 @@ class FileError(WengertError, ValueError):
 
 
 class CacheError(WengertError, OSError):
-    """A cache of built programs that cannot be used.
+    """A cache of compiled programs that cannot be used.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.CacheError, wg.errors.WengertError)
@@ -241,7 +242,7 @@ class CacheError(WengertError, OSError):
 
 
 class CompilerError(WengertError, RuntimeError):
-    """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line.
+    """The compiler transformed a graph incorrectly: a bug in Wengert, named by pass, node and line.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.CompilerError, wg.errors.WengertError)
@@ -250,7 +251,7 @@ class CompilerError(WengertError, RuntimeError):
 
 
 class DistributedError(WengertError, RuntimeError):
-    """Something that went wrong between ranks; `ranks` are those at fault, as far as that is known.
+    """An error between ranks; `ranks` are those at fault, as far as known.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.DistributedError, wg.errors.WengertError)
@@ -263,7 +264,7 @@ class DistributedError(WengertError, RuntimeError):
 
 
 class RankLost(DistributedError):
-    """A rank died, failed, or ended while others still needed it; `rank` is None where it was the launcher.
+    """A rank died, failed, or ended while others still needed it; `rank` is None if it was the launcher.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.RankLost, wg.errors.DistributedError)
@@ -290,7 +291,7 @@ class RankLost(DistributedError):
 
 
 class CollectiveTimeout(DistributedError, TimeoutError):
-    """A collective waited longer than `wg.config.deadline`; `ranks` have not come to it.
+    """A collective waited longer than `wg.config.deadline`; `ranks` have not entered it.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.CollectiveTimeout, wg.errors.DistributedError)
@@ -299,7 +300,7 @@ class CollectiveTimeout(DistributedError, TimeoutError):
 
 
 class ProgramMismatch(DistributedError):
-    """Ranks are about to run different programs; `ranks` are two of them that differ.
+    """Ranks are about to run different programs; `ranks` are two that differ.
 
     >>> import wengert as wg
     >>> issubclass(wg.errors.ProgramMismatch, wg.errors.DistributedError)

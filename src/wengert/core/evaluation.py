@@ -1,7 +1,7 @@
-"""A node's reference applied to arrays: what every way of running a graph comes down to, and how it fails.
+"""Applying a node's reference to arrays, which every way of running a graph is based on, and how it fails.
 
-In: a node and the arrays of its sources. Out: its array. What goes wrong names the op and the user's line; inside
-`debug_nans` so does the first NaN.
+In: a node and the arrays of its sources. Out: its array. Errors name the op and the user's line; inside `debug_nans` so
+does the first NaN.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """What looks on while programs run: `wg.profile`. Times are those of `time.perf_counter`."""
+    """Observes programs while they run: `wg.profile`. Times are from `time.perf_counter`."""
 
     def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
         """An op was computed by its reference."""
         ...
 
     def calls_of(self, program: Any) -> Sequence[Callable[..., None]]:
-        """What a program on the CPU calls in place of its own calls."""
+        """The calls that a CPU program makes instead of its own."""
         ...
 
     def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
-        """Steps of a program were given to a GPU: by number, with events at their beginning and end."""
+        """Steps of a program were submitted to a GPU: by number, with events at their beginning and end."""
         ...
 
     def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
-        """A copy of so many bytes was given to a GPU, with events at its beginning and end."""
+        """A copy of this many bytes was submitted to a GPU, with events at its beginning and end."""
         ...
 
     def built(self, start: float, stop: float) -> None:
@@ -54,7 +54,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Who looks on; usually nobody does."""
+    """The current observer; usually there is none."""
 
     observer: Observer | None = None
     node: Node | None = None  # that a program of one op runs for
@@ -64,7 +64,7 @@ watch = Watch()
 
 
 def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
-    """The reference of a node's op on arrays, into `out` if it is given; checked and timed where that is asked for."""
+    """Apply the reference of a node's op to arrays, into `out` if given; checked and timed if requested."""
     observer = watch.observer
     start = 0.0 if observer is None else perf_counter()
     if node.op.collective:
@@ -78,7 +78,7 @@ def apply(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
 
 
 def apply_here(node: Node, arrays: Sequence[Any], out: Any = None) -> Any:
-    """As `apply`; what goes wrong raises with the op's name and the user's line."""
+    """Like `apply`; errors have the op's name and the user's line."""
     try:
         return apply(node, arrays, out)
     except (NaNError, ComputationError, DistributedError):  # the second from inside a body: of a scan, a branch
@@ -101,20 +101,20 @@ def computation_error(op: str, error: Exception, location: Location) -> Computat
 
 
 def debug_nans() -> AbstractContextManager[None]:
-    """Inside, the first op that makes a NaN raises, naming its line and the ranges of its inputs.
+    """A context in which the first op that produces a NaN raises an error with its line and the ranges of its inputs.
 
     >>> import wengert as wg
     >>> with wg.debug_nans():
     ...     wg.log(wg.tensor([-1.0])).numpy()
     Traceback (most recent call last):
-    wengert.core.errors.NaNError: log made 1 NaN of 1 element from inputs in [-1, -1]
+    wengert.core.errors.NaNError: log produced 1 NaN of 1 element from inputs in [-1, -1]
       at ...
     """
     return Setting("checks_nans", True)
 
 
 def check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:
-    """Raise if a node's result has a NaN that the arrays it was made from do not have."""
+    """Raise an error if a node's result has a NaN but its inputs have none."""
     parts = result if type(result) is tuple else (result,)
     nans = sum(int(np.isnan(p).sum()) for p in parts if p.dtype.kind in "fcV")
     if not nans or any(_has_nan(array) for array in arrays):
@@ -122,7 +122,7 @@ def check_nans(node: Node, arrays: Sequence[Any], result: Any) -> None:
     size = sum(p.size for p in parts)
     ranges = " and ".join(_range(array) for array in arrays) or "no inputs"
     elements = "1 element" if size == 1 else f"{size} elements"
-    raise NaNError(f"{node.op.name} made {nans} NaN of {elements} from inputs in {ranges}", node.location)
+    raise NaNError(f"{node.op.name} produced {nans} NaN of {elements} from inputs in {ranges}", node.location)
 
 
 def _has_nan(array: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Locks on files, held by a process while it lives: the kernel lets go of them, however the process ends.
+"""Locks on files, held by a process while it lives: the kernel releases them, however the process ends.
 
-Where there are no such locks (not POSIX, or a file system without them) every lock is given.
+Where such locks are not supported (not POSIX, or on some file systems), every lock succeeds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HELD_BY_ANOTHER = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file for this process alone; whether it is, and not another's."""
+    """Try to lock an open file for this process; returns whether it succeeded."""
     if fcntl is None:
         return True
     try:
@@ -57,10 +57,11 @@ def _opened(path: Path) -> tuple[Path, BinaryIO]:
 
 @contextmanager
 def waiting_lock(path: Path, patience: float) -> Iterator[bool]:
-    """A lock of this name, waited for if another process holds it, for so many seconds at most; whether it was.
+    """A context that holds the lock of this name, after waiting for another process up to a limit; yields whether it
+    waited.
 
-    The file goes with the lock. Where it is removed under a process that waits, or that waits for too long, both go on:
-    it saves work, and decides nothing.
+    The file is removed with the lock. If it is removed while a process waits, or a process waits too long, both
+    continue: the lock only saves work.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     until, waited = time.monotonic() + patience, False
@@ -108,8 +109,8 @@ class FolderLock:
             holder = os.read(descriptor, 32).decode(errors="replace").strip()
             os.close(descriptor)
             raise ArgumentError(
-                f"a run is in {str(self.folder)!r} already, of process {holder or 'unknown'}: wait for its end, or "
-                "name another folder"
+                f"another run is using {str(self.folder)!r}, in process {holder or 'unknown'}: wait for it to end, or "
+                "choose another folder"
             )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())

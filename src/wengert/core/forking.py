@@ -1,8 +1,8 @@
-"""What a forked child starts with: locks that nobody holds, and work on one thread.
+"""Forked children: they start with free locks, and work on one thread.
 
 A fork copies the memory of a process and one of its threads. A lock that another thread held stays locked in the child,
-and a pool of threads is empty there: who waits for either waits for ever. Those who have such things say here what to
-do in a child.
+and a thread pool is empty there: waiting for either would never end. Modules with such objects register here what to do
+in a child.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _actions: list[Callable[[], None]] = []
 
 
 def new_lock() -> threading.Lock:
-    """A lock that is free in a child, whoever held it."""
+    """A lock that is free in a forked child, whoever held it."""
     lock = threading.Lock()
     _locks.add(lock)
     return lock
 
 
 def new_rlock() -> threading.RLock:
-    """A reentrant lock that is free in a child, whoever held it."""
+    """A reentrant lock that is free in a forked child, whoever held it."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
 
 
 def in_child(action: Callable[[], None]) -> None:
-    """Have this done in every child, right after the fork."""
+    """Register a function to run in every child, right after the fork."""
     _actions.append(action)
 
 

@@ -1,4 +1,4 @@
-"""How a Tensor looks: as text in the terminal, as a table in a notebook. Long values are summarised."""
+"""How a Tensor is displayed: as text in the terminal, as a table in a notebook. Long values are summarised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONG = 1000  # elements: more are summarised
 
 
 def text(tensor: Tensor) -> str:
-    """`Tensor([1., 2.], shape=(2,), dtype=float32, device=cpu, requires_grad=True)`; looks at the value."""
+    """`Tensor([1., 2.], shape=(2,), dtype=float32, device=cpu, requires_grad=True)`; reads the value."""
     facts = f"shape={tensor.shape}, dtype={tensor.dtype.name}, device={tensor.device}"
     tracked = ", requires_grad=True" if tensor.requires_grad else ""
     try:
@@ -43,7 +43,7 @@ def _values(array: np.ndarray[Any, Any], prefix: str) -> str:
 
 
 def html(tensor: Tensor) -> str:
-    """The value as an HTML table of at most a few rows and columns, with what it is and how it was recorded below."""
+    """The value as an HTML table of a few rows and columns, with its type and origin below."""
     recorded = _recorded(tensor)  # before looking at the value, after which an untracked one has no history
     return _table(tensor) + recorded
 

@@ -30,8 +30,8 @@ Shape = tuple[int, ...]
 
 
 class Recording(threading.local):
-    """What this thread is recording. How it does, `mode()` tells (see `core.context`); it is here under its old names,
-    for code that is not on the way of every op.
+    """What this thread is recording. `mode()` says how (see `core.context`); the attributes here are for code that is
+    not on every op's path.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Node:
 
 
 class _Released(tuple[Node, ...]):
-    """The sources of a node whose graph a backward pass has let go."""
+    """The sources of a node whose graph a backward pass has freed."""
 
 
 RELEASED: tuple[Node, ...] = _Released()
@@ -181,16 +181,16 @@ def seeing_nodes(see: Callable[[Node], None]) -> Iterator[None]:
 
 
 def describe_type(node: Node) -> str:
-    """`float32[2, 3]`, or a parenthesised list of those for a node with several results."""
+    """`float32[2, 3]`, or a parenthesised list of these for a node with several results."""
     if isinstance(node.dtype, tuple):
         return "(" + ", ".join(f"{d.name}{list(s)}" for s, d in zip(node.shape, node.dtype)) + ")"
     return f"{node.dtype.name}{list(node.shape)}"
 
 
 def ancestors(outputs: Iterable[Node], since: int = 0, stop: Container[Node] = ()) -> list[Node]:
-    """The outputs and all they were made from, in topological order.
+    """The outputs and everything they depend on, in topological order.
 
-    Nodes older than serial `since` are left out; what the nodes in `stop` were made from is not looked at.
+    Nodes older than serial `since` are left out, and so are the ancestors of nodes in `stop`.
     """
     found: set[Node] = set()
     stack = list(outputs)
@@ -204,7 +204,7 @@ def ancestors(outputs: Iterable[Node], since: int = 0, stop: Container[Node] = (
 
 
 def dependents(outputs: Iterable[Node], inputs: Iterable[Node]) -> list[Node]:
-    """The nodes on a way from the inputs to the outputs (the inputs themselves left out), in topological order."""
+    """The nodes on a path from the inputs to the outputs (without the inputs themselves), in topological order."""
     reached = set(inputs)
     if not reached:
         return []
@@ -221,7 +221,7 @@ def _serial_of(node: Node) -> int:
 
 
 def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
-    """Record these nodes anew over what `replacing` maps their sources to, on their own lines and tracked as they were.
+    """Record these nodes again with their sources mapped by `replacing`, keeping their lines and tracking.
 
     The new nodes are added to `replacing`.
     """
@@ -238,8 +238,8 @@ def record_again(nodes: Iterable[Node], replacing: dict[Node, Node]) -> None:
 def recorded_as(location: Location, grad: bool, autocast: np.dtype[Any] | None = None) -> Iterator[Mode]:
     """Nodes recorded inside get this location (None: their caller's line), are tracked or not, and autocast to a dtype.
 
-    What is recorded from nodes that are there already (derivatives, batching, replays) is not cast: their casts are
-    nodes among them. Only where a user's function runs inside, `recording.autocast` is passed on.
+    Nodes recorded from existing nodes (derivatives, batching, replays) are not cast: their casts are nodes already.
+    `recording.autocast` is passed on only if a user's function runs inside.
     """
     kept, recording.location = recording.location, location
     around = mode()
@@ -252,11 +252,11 @@ def recorded_as(location: Location, grad: bool, autocast: np.dtype[Any] | None =
 
 
 class Trace:
-    """A recording with abstract inputs, in progress. It remembers the slots from outside that are assigned in it, to
-    give them back; a slot made inside is the function's own.
+    """A recording with abstract inputs in progress. It remembers the outer slots that are assigned in it, to restore
+    them; a slot created inside belongs to the function.
 
-    A static one is `compile`'s, whose program runs again on other values: those of slots from outside are as unknown in
-    it as its inputs, and their `grad` is given back too.
+    A static one belongs to `compile`, whose program runs again on other values: values of outer slots are as unknown in
+    it as its inputs, and their `grad` is restored too.
     """
 
     def __init__(self, name: str, outer: Trace | None = None, static: bool = False) -> None:
@@ -272,13 +272,13 @@ class Trace:
 
     @property
     def static(self) -> Trace | None:
-        """The recording of `compile` that this one is, or is a part of. (Kept in an attribute it would be a cycle, and
-        the slots' former values would live until the collector comes.)
+        """The recording of `compile` that this one is, or is part of. (As an attribute it would be a cycle, and the
+        slots' former values would live until garbage collection.)
         """
         return self if self._is_static else self._around
 
     def note(self, slot: Any) -> None:
-        """Called before a slot is given another value: its first value here is what it goes back to."""
+        """Called before a slot is assigned: its first value here is the one to restore."""
         if slot.node.serial < self.start:
             self.before.setdefault(slot, slot.node)
 
@@ -289,16 +289,16 @@ class Trace:
             static.grads.setdefault(slot, (slot._grad, reads))
 
     def is_outside(self, slot: Any) -> bool:
-        """Whether a slot was there before this recording began."""
+        """Whether a slot existed before this recording began."""
         born = slot.born
         return (slot.node.serial if born is None else born) < self.start or slot in self.before
 
     def assigned(self) -> dict[Any, Node]:
-        """The slots assigned so far, with the values they have now."""
+        """The slots assigned so far, with their current values."""
         return {slot: slot.node for slot, node in self.before.items() if slot.node is not node}
 
     def rollback(self) -> None:
-        """Give every slot the value it had before."""
+        """Restore the former value of every slot."""
         for slot, node in self.before.items():
             slot.node = node
         for slot, (grad, _) in self.grads.items():
@@ -307,7 +307,7 @@ class Trace:
 
 @contextmanager
 def tracing(name: str, static: bool = False) -> Iterator[Trace]:
-    """Record with abstract inputs; slots assigned inside are as they were afterwards, however the recording ends."""
+    """A context that records with abstract inputs; slots assigned inside are restored afterwards, however it ends."""
     outer = recording.trace
     recording.trace = trace = Trace(name, outer, static)
     inside = enter(mode().changed("limit", 1 << 62))  # abstract values are never computed, however many are pending
@@ -320,12 +320,12 @@ def tracing(name: str, static: bool = False) -> Iterator[Trace]:
 
 
 def has_array(node: Node) -> bool:
-    """Whether a node's value is there, as an array on the host or on a device."""
+    """Whether a node's value is available, as an array on the host or on a device."""
     return hasattr(node.buffer, "dtype")
 
 
 class Graph:
-    """The nodes between some inputs and some outputs: what transforms and passes take and return.
+    """The nodes between some inputs and some outputs; transforms and passes take and return graphs.
 
     Nodes recorded since `since` belong to it, whether they depend on an input or not (literals, random bits); older
     ones that it reads are captured.
@@ -350,14 +350,14 @@ class Graph:
         self.nodes = [node for node in order if node not in own and not has_array(node)]
 
     def captured(self) -> list[Node]:
-        """The nodes from outside that the graph reads, in order of first use."""
+        """The outer nodes that the graph reads, in order of first use."""
         own = {*self.inputs, *self.nodes}
         read = dict.fromkeys(chain.from_iterable([node.sources for node in self.nodes]))
         read.update(dict.fromkeys(self.outputs))
         return [node for node in read if node not in own]
 
     def inline(self, *values: Node, captured: Sequence[tuple[Node, Node]] = ()) -> list[Node]:
-        """The outputs recorded anew over other values for the inputs (and for some captured nodes)."""
+        """The outputs recorded again with other values for the inputs (and for some captured nodes)."""
         replacing = {**dict(zip(self.inputs, values)), **dict(captured)}
         record_again(self.nodes, replacing)
         return [replacing.get(node, node) for node in self.outputs]
@@ -379,7 +379,7 @@ class Graph:
 def as_python(graph: Graph, name: str = "graph", notes: Mapping[Node, str] | None = None) -> str:
     """The graph as a Python function, with the user's lines as comments, after `notes`.
 
-    The text runs where `ops` is `wengert.ops.registry`: every line is one op applied to earlier values.
+    The text runs with `ops` as `wengert.ops.registry`: every line is one op applied to earlier values.
     """
     notes = {} if notes is None else notes
     names: dict[Node, str] = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
@@ -422,7 +422,7 @@ watchers: weakref.WeakKeyDictionary[Node, list[Callable[[Node], Node | None]]] =
 def watch(node: Node, callback: Callable[[Node], Node | None]) -> Callable[[], None]:
     """Call `callback` with the node's cotangent in every backward pass; what it returns replaces it.
 
-    The answer removes the callback again.
+    The result removes the callback.
     """
     callbacks = watchers.setdefault(node, [])
     callbacks.append(callback)

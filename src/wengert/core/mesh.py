@@ -1,8 +1,8 @@
-"""Mesh and Group: how ranks are arranged, and which of them a collective runs over.
+"""Mesh and Group: the arrangement of ranks, and the ranks that a collective runs over.
 
 A mesh has named axes, as an array of ranks would: `Mesh(data=2, tensor=4)` has 8 ranks, and the last axis counts
 fastest. A group names axes of a mesh. Every rank is in one group of those axes: with the ranks that differ from it
-along them alone. Both are plain values, the same on every rank: which one a process is, `core.communication` knows.
+along them alone. Both are plain values, the same on every rank; `core.communication` knows the rank of this process.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Mesh:
     def __init__(self, **sizes: int) -> None:
         for name, size in sizes.items():
             if not isinstance(size, int) or size < 1:
-                raise ArgumentError(f"a mesh's axis {name} has at least 1 rank, not {size!r}")
+                raise ArgumentError(f"a mesh's axis {name} must have at least 1 rank, not {size!r}")
         self.sizes = sizes
         self._key = tuple(sizes.items())
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return math.prod(self.sizes.values())
 
     def __getitem__(self, axes: str | tuple[str, ...]) -> Group:
@@ -47,14 +47,14 @@ class Mesh:
         return Group(self, tuple(self.sizes))
 
     def coordinates(self, rank: int) -> dict[str, int]:
-        """The place of a rank along each axis."""
+        """The coordinates of a rank along each axis."""
         found = {}
         for name, size in reversed(self.sizes.items()):
             rank, found[name] = divmod(rank, size)
         return {name: found[name] for name in self.sizes}
 
     def rank_at(self, coordinates: dict[str, int]) -> int:
-        """The rank at a place."""
+        """The rank at these coordinates."""
         rank = 0
         for name, size in self.sizes.items():
             rank = rank * size + coordinates[name]
@@ -71,9 +71,9 @@ class Mesh:
 
 
 def mesh_of(given: Any, who: str) -> Mesh:
-    """What was given as a mesh, if it is one."""
+    """Check that an argument is a mesh, and return it."""
     if not isinstance(given, Mesh):
-        raise ArgumentError(f"{who}: mesh is a Mesh, as wg.distributed.start().mesh(data=-1), not {given!r}")
+        raise ArgumentError(f"{who}: mesh must be a Mesh, such as wg.distributed.start().mesh(data=-1), not {given!r}")
     return given
 
 
@@ -91,17 +91,17 @@ class Group:
             if axis not in mesh.sizes:
                 raise ArgumentError(f"{mesh} has no axis {axis!r}; it has {', '.join(mesh.sizes)}")
         if len(set(axes)) != len(axes):
-            raise ArgumentError(f"an axis stands twice in {axes}")
+            raise ArgumentError(f"an axis occurs twice in {axes}")
         self.mesh = mesh
         self.axes = tuple(axis for axis in mesh.sizes if axis in axes)
 
     @property
     def size(self) -> int:
-        """How many ranks a collective over it has."""
+        """The number of ranks in a collective over it."""
         return math.prod(self.mesh.sizes[axis] for axis in self.axes)
 
     def rank_of(self, rank: int) -> int:
-        """The number, within its group, of a rank of the mesh."""
+        """The index of a rank of the mesh within its group."""
         place = self.mesh.coordinates(rank)
         number = 0
         for axis in self.axes:

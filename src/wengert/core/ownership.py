@@ -1,11 +1,11 @@
-"""Ownership: whether anybody else refers to an object, so that its memory may be written over.
+"""Ownership: whether anything else refers to an object, or its memory may be overwritten.
 
-This is the only module that counts references. In: a list of objects. Out: how many others refer to each, besides that
-list. An interpreter is free to change what counts: since 3.14 CPython's calls borrow references, so that
+This is the only module that counts references. In: a list of objects. Out: the number of other references to each,
+besides that list. An interpreter may change what counts: since 3.14 CPython's calls borrow references, so that
 `getrefcount(x)` gives 1 where it gave 2. So objects are asked about only while they lie in a list, and what a count
-means there is measured when this module is imported. Where counts do not mean the same in all situations that are
-tried (another interpreter, one without the global lock), every object counts as shared, and what would have been
-overwritten is copied. `WENGERT_OWNERSHIP=copy` has it so anywhere.
+means there is measured when this module is imported. If counts are not consistent in all situations that are tested
+(another interpreter, or one without the global lock), every object counts as shared, and is copied instead of
+overwritten. `WENGERT_OWNERSHIP=copy` forces this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN = 1 << 30
 
 
 class Ownership:
-    """What the counts of a counter mean; `reason` says why they mean nothing, if so.
+    """The meaning of a counter's counts; `reason` says why they cannot be used, if so.
 
     >>> thing = [object()]
     >>> Ownership().others(thing), Ownership().others([thing[0]]), Ownership(None).others(thing) == [UNKNOWN]
@@ -40,11 +40,11 @@ class Ownership:
 
     @property
     def copies(self) -> bool:
-        """Whether nothing is overwritten, because nobody can tell who sees it."""
+        """Whether nothing is overwritten, because references cannot be counted."""
         return self.reason is not None
 
     def others(self, things: Sequence[Any]) -> list[int]:
-        """How many refer to each item of a list besides the list. A name counts as the list does."""
+        """The number of references to each item of a list besides the list. A name counts like the list."""
         if self.reason is not None:
             return [UNKNOWN] * len(things)
         alone = self._alone
@@ -57,14 +57,14 @@ class Ownership:
         return UNKNOWN * len(things)
 
     def asking(self, things: Sequence[Any], others: int) -> Callable[[], bool]:
-        """What tells whether `total` of a list is just this: for a list that is asked about again and again."""
+        """A function that tells whether `total` of a list equals a number, for repeated checks of one list."""
         if self.reason is not None:
             return lambda: False
         count, expected = self._count, others + self._alone * len(things)
         return lambda: sum(map(count, things)) == expected
 
     def unused(self, things: Sequence[Any]) -> int | None:
-        """The place of the first item that nothing but the list refers to."""
+        """The index of the first item that only the list refers to."""
         if self.reason is not None:
             return None
         counts = [*map(self._count, things)]
@@ -72,7 +72,7 @@ class Ownership:
 
 
 def of_this_process() -> Ownership:
-    """The ownership that the environment asks for."""
+    """The ownership that the environment selects."""
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "copy"):
         raise ValueError(f"{VARIABLE} is {asked!r}; it may be 'copy', or not be set")
@@ -108,7 +108,8 @@ class _OpenThing:
 
 
 def situations(count: Counter) -> Iterator[tuple[str, int, int]]:
-    """The ways in which the code relies on counts: in words, how many others refer to an object, the count found."""
+    """The situations in which the code relies on counts: a description, the expected number of other references, and
+    the count found."""
     for _ in range(3):  # the interpreter may rewrite these functions after they ran once
         yield from _held_by_containers(count)
         yield from _held_by_names(count)

@@ -1,7 +1,7 @@
-"""What is made of a function, in pickles: by the name that it has, or by the function's name and how it was made.
+"""Pickling of callables made from a function: by their own name, or by the function's name and how they were made.
 
-Python pickles functions by their names alone. `reduced` does the same for callables that wrap one: what a transform or
-`compile` gives. Where nobody could find the function again, an error says why.
+Python pickles functions by their names alone. `reduced` does the same for callables that wrap one, such as the result
+of a transform or `compile`. If the function could not be found again, an error says why.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MISSING = object()
 
 
 def reduced(thing: Any, make: Callable[..., Any], function: Any, options: Sequence[Any]) -> Any:
-    """What `__reduce__` of a callable gives that `make(function, *options)` has made."""
+    """The result of `__reduce__` for a callable made by `make(function, *options)`."""
     name = getattr(thing, "__qualname__", None)
     if name is not None and _found(thing.__module__, name) is thing:
         return name
@@ -28,7 +28,7 @@ def reduced(thing: Any, make: Callable[..., Any], function: Any, options: Sequen
 
 
 def name_by_place(variables: dict[str, Any]) -> None:
-    """Have the functions of a module that are found nowhere else be known by their place in it."""
+    """Name the functions of a module that are found nowhere else by their place in it."""
     module = variables["__name__"]
     for name, value in variables.items():
         if type(value) is FunctionType and _found(value.__module__, value.__qualname__) is not value:
@@ -53,12 +53,12 @@ def _named(thing: Any, function: FunctionType) -> tuple[Any, int]:
     """What the name of a function stands for, and how many wrappers lie around the function there."""
     name, module = function.__qualname__, function.__module__
     if name.endswith("<lambda>"):
-        raise _cannot(thing, "a lambda has no name to find it by; define it with def at the top of a module")
+        raise _cannot(thing, "a lambda cannot be found by name; define it with def at the top level of a module")
     if "<locals>" in name:
         outer, _, inner = name.rpartition(".<locals>.")
-        raise _cannot(thing, f"{inner} is defined inside {outer}; define it at the top of a module")
+        raise _cannot(thing, f"{inner} is defined inside {outer}; define it at the top level of a module")
     if module is None or module not in sys.modules:
-        raise _cannot(thing, f"{name} is in no module that is loaded")
+        raise _cannot(thing, f"{name} is not in any loaded module")
     found = layer = _found(module, name)
     if found is _MISSING:
         raise _cannot(thing, f"{module} has no {name}")
@@ -66,7 +66,7 @@ def _named(thing: Any, function: FunctionType) -> tuple[Any, int]:
     while layer is not function:
         layer, depth = getattr(layer, "__wrapped__", _MISSING), depth + 1
         if layer is _MISSING:
-            raise _cannot(thing, f"{name} of {module} is another object by now")
+            raise _cannot(thing, f"{name} of {module} is now a different object")
     return found, depth
 
 

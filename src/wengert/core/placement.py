@@ -1,13 +1,12 @@
-"""Placements: which part of a value each rank holds, and arrays of which a rank holds a part.
+"""Placements: the part of a value that each rank holds, and arrays of which a rank holds a part.
 
-A placement says, for some axes of a mesh, along which axis of a value the ranks have blocks of it; along the others the
-ranks have the same. Where one axis of a value is cut along two axes of the mesh, the one that is named first cuts it
-first.
-An axis may be some runs of equal length side by side, each of which is cut: q, k and v in one weight, each by heads.
-Only the ranks of one place along an axis of the mesh may hold a value: what belongs to a stage of a pipeline.
+A placement maps axes of a mesh to the axis of a value that is split along it; along other mesh axes the value is
+replicated. If one axis of a value is split along two mesh axes, the one named first splits it first. An axis may
+consist of several runs of equal length, each of which is split: q, k and v in one weight, each by heads. A value may be
+held only by the ranks at one coordinate along a mesh axis: the value of a pipeline stage.
 
-A `ShardedArray` is the array of a value that is held so: the block of this rank, and the shape of the whole. Programs
-that `partition` made for a mesh take and give blocks; everyone else gets the whole, which all ranks gather together.
+A `ShardedArray` is the array of such a value: the block of this rank, and the shape of the whole. Programs that
+`partition` made for a mesh take and return blocks; other code gets the whole, which all ranks gather together.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Slices = tuple[slice, ...]
 
 
 class Placement:
-    """Which part of a value each rank of a mesh holds: by axis of the mesh, the axis of the value that it cuts.
+    """The part of a value that each rank of a mesh holds: for each mesh axis, the axis of the value that it splits.
 
     >>> placement = Placement(Mesh(data=2, tensor=2), {"data": 0, "tensor": 1})
     >>> placement.block_shape((8, 6)), placement.slices((8, 6), rank=1)
@@ -71,7 +70,7 @@ class Placement:
         for name, axis in self.splits.items():
             count = self.mesh.sizes[name]
             if not 0 <= axis < len(shape):
-                raise ShapeError(f"a value of shape {shape} has no axis {axis} to cut along {name!r}")
+                raise ShapeError(f"a value of shape {shape} has no axis {axis} to split along {name!r}")
             if sizes[axis] % (count * self.runs.get(name, 1)):
                 blocks = f"{self.runs[name]} runs of blocks" if name in self.runs else "blocks"
                 raise ShapeError(
@@ -81,9 +80,9 @@ class Placement:
         return tuple(sizes)
 
     def slices(self, shape: Shape, rank: int) -> tuple[slice, ...]:
-        """Where the block of a rank lies in a value of this shape, which no axis of may be cut in several runs."""
+        """The slices of a rank's block in a value of this shape, none of whose axes may be split in several runs."""
         if self.runs:
-            raise ArgumentError(f"{self}: a block of several runs is no slice of the whole; see `pieces`")
+            raise ArgumentError(f"{self}: a block of several runs is not a slice of the whole; see `pieces`")
         self.block_shape(shape)  # raises where it does not divide
         place = self.mesh.coordinates(rank)
         starts, sizes = [0] * len(shape), list(shape)
@@ -93,7 +92,7 @@ class Placement:
         return tuple(slice(start, start + size) for start, size in zip(starts, sizes))
 
     def places(self, shape: Shape, rank: int) -> list[np.ndarray[Any, Any]]:
-        """Which elements along each axis of a value of this shape are in the block of a rank, in order."""
+        """The indices along each axis of the elements in a rank's block of a value of this shape, in order."""
         self.block_shape(shape)  # raises where it does not divide
         coordinates = self.mesh.coordinates(rank)
         found = [np.arange(size) for size in shape]
@@ -103,13 +102,13 @@ class Placement:
         return found
 
     def pieces(self, shape: Shape, rank: int) -> list[tuple[Slices, Slices]]:
-        """The block of a rank in pieces that lie together: where each lies in the whole, and where in the block."""
+        """A rank's block as contiguous pieces: the position of each in the whole and in the block."""
         axes = [_stretches(at) for at in self.places(shape, rank)]
         found = [tuple(zip(*each)) or ((), ()) for each in product(*axes)]
         return [(whole, block) for whole, block in found]
 
     def block(self, array: Any, rank: int) -> Any:
-        """The block of a rank of a whole array: a view of it where it is one run."""
+        """A rank's block of a whole array: a view if it is one run."""
         if not self.runs:
             return array[self.slices(tuple(array.shape), rank)]
         return array[np.ix_(*self.places(tuple(array.shape), rank))]
@@ -132,7 +131,7 @@ class Placement:
 
 
 class Absent:
-    """In place of a block that other ranks hold: its type, and no memory."""
+    """A placeholder for a block that other ranks hold: it has a type but no memory."""
 
     def __init__(self, shape: Shape, dtype: Any, device: str) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
@@ -147,7 +146,7 @@ class ShardedArray:
     def __init__(self, block: Any, shape: Shape, placement: Placement) -> None:
         if tuple(block.shape) != placement.block_shape(shape):
             raise ShapeError(
-                f"a block of shape {tuple(block.shape)} is none of a value of shape {shape} at {placement}"
+                f"a block of shape {tuple(block.shape)} does not match a value of shape {shape} at {placement}"
             )
         ShardedArray.made = True
         self.block = block
@@ -161,7 +160,7 @@ class ShardedArray:
         return str(self.block.device)
 
     def whole(self, download: Any = np.asarray) -> np.ndarray[Any, Any]:
-        """The whole on the host, gathered: every rank of the mesh must ask for it."""
+        """The whole value on the host, gathered: every rank of the mesh must call it."""
         is_held = not isinstance(self.block, Absent)
         found = download(self.block) if is_held else np.zeros(self.block.shape, self.block.dtype)
         for name, at in self.placement.at.items():
@@ -172,7 +171,7 @@ class ShardedArray:
 
 
 def handed_out(x: np.ndarray[Any, Any], group: Communicator, source: int) -> np.ndarray[Any, Any]:
-    """The value of one rank of a group, on each of them."""
+    """The value of one rank of a group, broadcast to all of them."""
     if group.rank != source:
         return group.receive(x.shape, x.dtype, source)
     for target in range(group.size):
@@ -197,10 +196,10 @@ def _joined(block: np.ndarray[Any, Any], axis: int, runs: int, group: Group) -> 
 
 
 def block_of(array: Any, placement: Placement, rank: int | None = None) -> Any:
-    """The block of a rank (this one, unless told) of a whole array: a view of it where it is one run."""
+    """A rank's block (by default this rank's) of a whole array: a view if it is one run."""
     return placement.block(array, current.rank if rank is None else rank)
 
 
 def block_axis(shape: Shape, count: int) -> int | None:
-    """The axis along which a value is kept in so many blocks: the first that divides."""
+    """The axis along which a value is stored in this many blocks: the first that divides."""
     return next((i for i, n in enumerate(shape) if n and n % count == 0), None)

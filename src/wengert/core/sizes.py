@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write them."""
+"""Human-readable numbers of bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def is_size(text: str) -> bool:
-    """Whether a text reads as a number of bytes.
+    """Whether a string is a number of bytes.
 
     >>> is_size("24 GB"), is_size("H200")
     (True, False)
@@ -20,7 +20,7 @@ def is_size(text: str) -> bool:
 
 
 def bytes_of(size: Any, asker: str) -> int:
-    """A number of bytes, given as such or in words: "8GiB", "24 GB"; raises in the name of who asked.
+    """Parse a number of bytes: an integer, or text such as "8GiB" or "24 GB"; errors name the caller.
 
     >>> bytes_of("8GiB", "compile"), bytes_of("1.5 kB", "compile"), bytes_of(4096, "compile")
     (8589934592, 1500, 4096)
@@ -35,7 +35,7 @@ def bytes_of(size: Any, asker: str) -> int:
     elif isinstance(size, (int, float)) and not isinstance(size, bool):
         found = float(size)
     if found is None or not 1 <= found < 1 << 62:
-        raise ArgumentError(f'{asker}: memory is a number of bytes, as 8_000_000_000 or "8GiB", not {size!r}')
+        raise ArgumentError(f'{asker}: memory must be a number of bytes, such as 8_000_000_000 or "8GiB", not {size!r}')
     return int(found)
 
 

@@ -1,4 +1,4 @@
-"""Nested containers: dicts, lists, tuples, named tuples and dataclasses of values, taken apart and put together again.
+"""Nested containers: dicts, lists, tuples, named tuples and dataclasses of values, flattened and rebuilt.
 
 `flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container.
 """
@@ -17,7 +17,8 @@ from wengert.core.errors import ArgumentError
 
 
 class Structure(NamedTuple):
-    """A nested container's shape: its type, what names its parts, and the parts' structures. A leaf has type Leaf.
+    """A nested container's structure: its type, the names of its parts, and the parts' structures. A leaf has type
+    Leaf.
 
     >>> import wengert as wg
     >>> leaves, structure = wg.tree.flatten({"a": 1, "b": [2, 3]})
@@ -45,7 +46,7 @@ class Structure(NamedTuple):
 
 
 class Leaf:
-    """Marks the place of a leaf in a Structure.
+    """Marks a leaf in a Structure.
 
     >>> import wengert as wg
     >>> leaves, structure = wg.tree.flatten(5)
@@ -55,7 +56,7 @@ class Leaf:
 
 
 class Attributed:
-    """Marks a container with attributes of its own in a Structure: the first part is the container without them."""
+    """Marks a container with additional attributes in a Structure: the first part is the container without them."""
 
 
 LEAF = Structure(Leaf, (), ())
@@ -68,7 +69,7 @@ _PLAIN = (tuple, list, dict)
 def flatten(tree: Any, attributes: bool = False) -> tuple[list[Any], Structure]:
     """The leaves of a nested container, in order, and its structure.
 
-    With `attributes`, what an object of a class made from a container has beside its items are parts of it, too.
+    With `attributes`, additional attributes of an object whose class derives from a container are parts too.
 
     >>> flatten({"b": 1, "a": (2, [3])})[0]
     [1, 2, 3]
@@ -78,7 +79,7 @@ def flatten(tree: Any, attributes: bool = False) -> tuple[list[Any], Structure]:
 
 
 def are_leaves(values: Iterable[Any]) -> bool:
-    """Whether all values are of types that were seen to be no containers.
+    """Whether all values are of types known not to be containers.
 
     >>> import wengert as wg
     >>> leaves, structure = wg.tree.flatten([1, 2.0])  # sees both types
@@ -169,7 +170,7 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
 
 
 def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
-    """What puts containers of one structure together, each from its leaves: `unflatten` again and again, quicker.
+    """A function that rebuilds containers of one structure from their leaves: a faster `unflatten` for repeated use.
 
     >>> builder(flatten(("a", ["b", None, "c"]))[1])([1, 2, 3])
     (1, [2, None, 3])
@@ -191,9 +192,10 @@ def _expression(structure: Structure, places: Iterator[int]) -> str | None:
 
 
 def taker(structure: Structure) -> Callable[[Any], list[Any] | None]:
-    """What takes containers of one structure apart, quicker than `flatten`: the leaves, or None for another structure.
+    """A function that flattens containers of one structure faster than `flatten`: it returns the leaves, or None for
+    another structure.
 
-    What stands in the place of a leaf is not looked at. Containers other than tuples, lists and dicts give None.
+    Values in place of leaves are not inspected. Containers other than tuples, lists and dicts give None.
 
     >>> take = taker(flatten(({"a": 1, "b": 2}, 3))[1])
     >>> take(({"a": 4, "b": 5}, 6)), take(({"a": 4}, 6))
@@ -241,7 +243,7 @@ def _dataclass(kind: type, fields: dict[str, Any]) -> Any:
 
 
 def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """The container whose leaves are `function` of the leaves of `tree` and of the others at the same place.
+    """Apply `function` to the leaves of `tree` and the corresponding leaves of the others.
 
     >>> map(lambda a, b: a + b, {"x": 1}, {"x": 2})
     {'x': 3}
@@ -251,13 +253,13 @@ def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     for other in others:
         more, same = flatten(other)
         if same != structure:
-            raise ArgumentError(f"two nested containers differ: {structure} and {same}")
+            raise ArgumentError(f"two nested containers have different structures: {structure} and {same}")
         columns.append(more)
     return unflatten(structure, [function(*row) for row in zip(*columns)])
 
 
 def spread(prefix: Any, tree: Any, what: str) -> list[Any]:
-    """One item of `prefix` for each leaf of `tree`: an item that stands for a whole container is repeated within it.
+    """One item of `prefix` for each leaf of `tree`: an item for a whole container is repeated within it.
 
     >>> import wengert as wg
     >>> wg.tree.spread([0, 1], ["a", ["b", "c"]], "axes")
@@ -265,10 +267,10 @@ def spread(prefix: Any, tree: Any, what: str) -> list[Any]:
     """
     if isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple)):
         if len(prefix) != len(tree):
-            raise ArgumentError(f"{what} has {len(prefix)} items for {len(tree)} values")
+            raise ArgumentError(f"{what} has {len(prefix)} items, but there are {len(tree)} values")
         return [item for part, values in zip(prefix, tree) for item in spread(part, values, what)]
     if isinstance(prefix, dict) and isinstance(tree, dict):
         if prefix.keys() != tree.keys():
-            raise ArgumentError(f"{what} has the keys {sorted(prefix)}, the values have {sorted(tree)}")
+            raise ArgumentError(f"{what} has the keys {sorted(prefix)}, but the values have {sorted(tree)}")
         return [item for key, values in tree.items() for item in spread(prefix[key], values, what)]
     return [prefix] * len(flatten(tree)[0])

@@ -1,4 +1,4 @@
-"""Data to train on: data sets, loaders that give them out in batches, augmentation, text as tokens.
+"""Training data: data sets, loaders that batch them, augmentation, text as tokens.
 
 Everything here works on NumPy arrays; a loader can hand out tensors on a device.
 """

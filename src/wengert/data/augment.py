@@ -18,7 +18,7 @@ from wengert.data.dataset import Array, Batch
 
 @dataclass(frozen=True)
 class Crop:
-    """Each image moved by up to `padding` pixels, zeros coming in at the edges: a crop of the padded image.
+    """Random crops: shifts each image by up to `padding` pixels, with zeros coming in at the edges.
 
     >>> import numpy as np, wengert as wg
     >>> images, = wg.data.Crop(1)((np.ones((1, 1, 3, 3)),), np.random.default_rng(0))
@@ -42,7 +42,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class Flip:
-    """Each image mirrored, left to right, with probability one half.
+    """Mirrors each image left to right with probability one half.
 
     >>> import numpy as np, wengert as wg
     >>> (images,) = wg.data.Flip()((np.ones((4, 1, 2, 2)),), np.random.default_rng(0))
@@ -62,7 +62,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Cutout:
-    """A square of `size` pixels of each image set to 0, at a random place (DeVries and Taylor, 2017).
+    """Sets a randomly placed square of `size` pixels in each image to 0 (DeVries and Taylor, 2017).
 
     >>> import numpy as np, wengert as wg
     >>> (images,) = wg.data.Cutout(2)((np.ones((1, 1, 8, 8)),), np.random.default_rng(0))
@@ -87,7 +87,7 @@ class Cutout:
 
 @dataclass(frozen=True)
 class Normalize:
-    """Pixels as float32, from [0, `top`] to (x / top - mean) / std, with a mean and a std for each channel.
+    """Normalises pixels in [0, `top`] to (x / top - mean) / std as float32, with a mean and a std for each channel.
 
     >>> import numpy as np, wengert as wg
     >>> images, = wg.data.Normalize([0.5], [0.5])((np.full((1, 1, 1, 2), 255, np.uint8),), None)
@@ -118,7 +118,7 @@ class Normalize:
 
 @dataclass(frozen=True)
 class Mixup:
-    """Images and labels mixed in pairs: l x + (1 - l) x' with l from Beta(alpha, alpha) (Zhang et al., 2018).
+    """Mixes images and labels in pairs: l x + (1 - l) x' with l from Beta(alpha, alpha) (Zhang et al., 2018).
 
     The labels become probabilities, float32 (N, classes), which `wg.cross_entropy` takes.
 
@@ -134,7 +134,7 @@ class Mixup:
 
     def __post_init__(self) -> None:
         if self.alpha <= 0:
-            raise ArgumentError(f"Mixup: alpha is above 0, not {self.alpha}")
+            raise ArgumentError(f"Mixup: alpha must be above 0, not {self.alpha}")
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         images, labels = batch
@@ -146,5 +146,5 @@ class Mixup:
 
 def _images(name: str, batch: Batch) -> Array:
     if batch[0].ndim != 4:
-        raise ShapeError(f"{name}: images are (N, channels, height, width); these are {batch[0].shape}")
+        raise ShapeError(f"{name}: images must be (N, channels, height, width); these are {batch[0].shape}")
     return batch[0]

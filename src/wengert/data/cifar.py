@@ -27,16 +27,17 @@ CHECKSUMS = {
 def load_cifar10(
     folder: str | os.PathLike[str] | None = None, *, batches: int = 5
 ) -> tuple[Array, Array, Array, Array]:
-    """Return `(train_images, train_labels, test_images, test_labels)`: 50,000 and 10,000 photographs of ten things.
+    """Return `(train_images, train_labels, test_images, test_labels)`: 50,000 and 10,000 photographs in ten classes.
 
     Images are uint8 (N, 3, 32, 32), labels int64. The files (`data_batch_1.bin`, ...) are read from `folder`, and
-    downloaded to it where they are missing; with fewer `batches` that many of the five to train on, 10,000 images each.
+    downloaded to it if they are missing. `batches` limits the training set to that many of its five files of 10,000
+    images.
 
     >>> import wengert as wg
     >>> images, labels, test_images, test_labels = wg.data.load_cifar10()  # doctest: +SKIP
     """
     if not 1 <= batches <= 5:
-        raise ArgumentError(f"load_cifar10: there are 5 batches to train on, not {batches}")
+        raise ArgumentError(f"load_cifar10: there are 5 training batches, not {batches}")
     place = folder_of("cifar10", folder)
     names = [*list(CHECKSUMS)[:batches], "test_batch.bin"]
     *train, (test_images, test_labels) = [
@@ -55,7 +56,7 @@ def _path(folder: Path, name: str) -> Path:
         try:
             _unpack(archive, folder)
         except (tarfile.TarError, KeyError, EOFError) as error:
-            raise FileError(f"{str(archive)!r} is damaged: {error}. Remove it, and it is downloaded again") from None
+            raise FileError(f"{str(archive)!r} is corrupt: {error}. Remove it to download it again") from None
         found = folder / INSIDE / name
     return found
 
@@ -72,7 +73,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def read_batch(content: bytes, name: str = "the file") -> tuple[Array, Array]:
-    """The images and labels of a file."""
+    """Read the images and labels of a file."""
     if len(content) % 3073:
         raise FileError(f"{name} is truncated: {len(content)} bytes are not images of 3073 bytes each")
     rows = np.frombuffer(content, np.uint8).reshape(-1, 3073)

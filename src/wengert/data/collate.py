@@ -25,11 +25,12 @@ _TEXT = "SUO"  # the kinds of arrays that hold no numbers
 
 
 class DatasetError(ShapeError, RuntimeError, AssertionError):
-    """Samples or data sets that do not fit together; also the RuntimeError or AssertionError that PyTorch raises."""
+    """Samples or data sets that do not fit together; it is also the RuntimeError or AssertionError that PyTorch
+    raises."""
 
 
 def default_collate(batch: Sequence[Any], *, convert: Convert | None = None) -> Any:
-    """Samples as one batch. `convert` makes the leaves of a batch from arrays; without it they stay arrays.
+    """Combine samples into one batch. `convert` converts the arrays at the leaves of the batch.
 
     >>> default_collate([{"x": 1.5, "name": "a"}, {"x": 2.5, "name": "b"}])
     {'x': array([1.5, 2.5]), 'name': ['a', 'b']}
@@ -68,7 +69,7 @@ def _collated_container(batch: Sequence[Any], convert: Convert | None) -> Any:
 
 
 def default_convert(data: Any, *, convert: Convert | None = None) -> Any:
-    """One sample with its arrays converted, in the same structure; a tuple becomes a list.
+    """Convert the arrays of one sample, in the same structure; a tuple becomes a list.
 
     >>> default_convert({"x": np.arange(2), "name": "a"}, convert=wg.tensor)["x"].tolist()
     [0, 1]
@@ -77,7 +78,7 @@ def default_convert(data: Any, *, convert: Convert | None = None) -> Any:
 
 
 def converted(data: Any, convert: Convert | None, of_tuple: Callable[[Any], Any] = tuple) -> Any:
-    """A structure with its arrays of numbers converted; `of_tuple` makes what stands in the place of a tuple."""
+    """Convert the numeric arrays in a structure; `of_tuple` builds the replacement of a tuple."""
     if isinstance(data, (np.ndarray, np.generic)):
         return data if data.dtype.kind in _TEXT else _made(np.asarray(data), convert)
     if isinstance(data, Mapping):
@@ -150,7 +151,7 @@ def _numbers(batch: Sequence[Any]) -> Array:
 
 
 def _stacked_tensors(batch: Sequence[Tensor], convert: Convert | None) -> Any:
-    """Tensors as one; those of a GPU, and those that gradients are asked for, by an op."""
+    """Tensors as one; those on a GPU, and those that need gradients, by an op."""
     if any(item.requires_grad or not is_host(item.device) for item in batch):
         return wg.stack(list(batch))
     return (convert or _tensor)(_stacked([item.numpy() for item in batch]))

@@ -27,7 +27,8 @@ T = TypeVar("T", covariant=True)
 class IterableDataset(Dataset[T]):
     """A stream of examples: a subclass defines `__iter__`.
 
-    With workers each has a copy of the stream and gives all of it, unless `get_worker_info()` tells it its part.
+    Each worker has its own copy of the stream and yields all of it, unless it uses `get_worker_info()` to select its
+    part.
 
     >>> import wengert as wg
     >>> class Count(wg.data.IterableDataset):
@@ -38,14 +39,14 @@ class IterableDataset(Dataset[T]):
     """
 
     def __iter__(self) -> Iterator[T]:
-        raise TypeError(f"{type(self).__name__} is no stream: define __iter__(self)")
+        raise TypeError(f"{type(self).__name__} is not a stream: define __iter__(self)")
 
     def __add__(self, other: Any) -> ChainDataset:
         return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset[tuple[Any, ...]]):
-    """Tensors or arrays with an example a row.
+    """Tensors or arrays with one example in each row.
 
     >>> import wengert as wg
     >>> data = TensorDataset(wg.arange(6).reshape(3, 2), wg.arange(3))
@@ -55,10 +56,12 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
     def __init__(self, *tensors: Any) -> None:
         if not tensors:
-            raise ArgumentError("TensorDataset takes a tensor at least")
+            raise ArgumentError("TensorDataset needs at least one tensor")
         shapes = [tuple(tensor.shape) for tensor in tensors]
         if any(not shape or shape[0] != shapes[0][0] for shape in shapes):
-            raise DatasetError(f"Size mismatch between tensors: they have an example a row, not {shapes}")
+            raise DatasetError(
+                f"Size mismatch between tensors: they must have one example in each row, not shapes {shapes}"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
@@ -68,7 +71,8 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         return int(self.tensors[0].shape[0])
 
     def rows(self, indices: Sequence[int]) -> list[Array] | None:
-        """These examples, collated, by one look-up a tensor; None where examples are made in another way."""
+        """A collated batch of these examples, by one lookup in each tensor; None if a subclass makes examples
+        differently."""
         if type(self).__getitem__ is not TensorDataset.__getitem__ or hasattr(self, "__getitems__"):
             return None
         if any(isinstance(tensor, Tensor) and not _is_plain(tensor) for tensor in self.tensors):
@@ -85,7 +89,7 @@ def _value(tensor: Any) -> Any:
 
 
 class StackDataset(Dataset[Any]):
-    """Several sets side by side: an example is a tuple of theirs, or a dict where they are given by name.
+    """Several data sets in parallel: an example is a tuple of their examples, or a dict if they are given by name.
 
     >>> StackDataset(x=[1, 2], y="ab")[1]
     {'x': 2, 'y': 'b'}
@@ -118,7 +122,7 @@ class StackDataset(Dataset[Any]):
 
 
 def examples(dataset: Any, indices: Sequence[Any]) -> list[Any]:
-    """Examples of a set by their numbers; by its `__getitems__` where it has one."""
+    """Fetch examples of a data set by index, through its `__getitems__` if it has one."""
     if not callable(getattr(dataset, "__getitems__", None)):
         return [dataset[index] for index in indices]
     found: list[Any] = dataset.__getitems__(indices)
@@ -131,7 +135,7 @@ def examples(dataset: Any, indices: Sequence[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T]):
-    """Several sets, one after another; `a + b` is one, too.
+    """Several data sets concatenated; `a + b` makes one too.
 
     >>> data = ConcatDataset(["ab", "cde"])
     >>> len(data), data[2], data[-1]
@@ -156,13 +160,13 @@ class ConcatDataset(Dataset[T]):
             index += len(self)
         part = bisect_right(self.cumulative_sizes, index)
         if part == len(self.datasets):
-            raise IndexError(f"index {index} is outside of {len(self)} examples")
+            raise IndexError(f"index {index} is out of range for {len(self)} examples")
         found: T = self.datasets[part][index - (self.cumulative_sizes[part - 1] if part else 0)]
         return found
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Several streams, one after another.
+    """Several streams concatenated.
 
     >>> class Letters(IterableDataset):
     ...     def __iter__(self):
@@ -189,7 +193,7 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T]):
-    """Some examples of a set, by their numbers there.
+    """A subset of a data set, by indices.
 
     >>> Subset("abcd", [1, 3])[1]
     'd'
@@ -213,7 +217,7 @@ class Subset(Dataset[T]):
         return len(self.indices)
 
     def rows(self, indices: Sequence[int]) -> list[Array] | None:
-        """These examples, collated, where the set has them as tensors; else None."""
+        """A collated batch of these examples if the data set holds tensors; otherwise None."""
         own = (type(self).__getitem__, type(self).__getitems__)
         if own != (Subset.__getitem__, Subset.__getitems__):
             return None
@@ -221,14 +225,14 @@ class Subset(Dataset[T]):
 
 
 def gathered(dataset: Any, indices: Sequence[int]) -> list[Array] | None:
-    """A collated batch of rows of tensors, by one look-up a tensor; None of a set that has no such rows."""
+    """A collated batch of rows of tensors, by one lookup in each; None for a data set without such rows."""
     return dataset.rows(indices) if isinstance(dataset, (TensorDataset, Subset)) else None
 
 
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: Any = None, *, draws: Draws = DEFAULT
 ) -> list[Subset[Any]]:
-    """A set in random parts of these lengths, or of these fractions, which add up to 1.
+    """Split a data set randomly into parts of these lengths, or of fractions that add up to 1.
 
     >>> import wengert as wg
     >>> [len(part) for part in random_split(range(10), [0.7, 0.3], wg.random.Generator(1))]

@@ -21,15 +21,16 @@ T = TypeVar("T", covariant=True)
 
 
 class Dataset(Generic[T]):
-    """The base of data sets: a subclass defines `__len__` and `__getitem__`, which gives the arrays of an example.
+    """The base class of data sets: a subclass defines `__len__` and `__getitem__`, which returns the arrays of an
+    example.
 
-    An example is an array, a tuple of arrays, or a dict of them, of which a batch is a dict, too.
+    An example is an array, a tuple of arrays, or a dict of them; a batch has the same form.
 
-    One that can take many examples at once defines `batch` instead of leaving it to `__getitem__`. If examples must not
-    share a batch with any other (since their lengths differ), `groups` has a number for each: batches are of one group.
+    A data set that can fetch many examples at once overrides `batch`. If some examples cannot share a batch (because
+    their lengths differ), `groups` has a group number for each example: a batch comes from one group.
 
-    `by_row` says that a row of a batch follows from its example and from what was drawn for that row: all draws have a
-    row for each example. Then a rank prepares its rows of a batch alone; else it prepares all and keeps its own.
+    `by_row` says that each row of a batch depends only on its example and on the random numbers drawn for that row.
+    Then a rank prepares only its own rows of a batch; otherwise it prepares all rows and keeps its own.
 
     >>> import numpy as np, wengert as wg
     >>> class Squares(wg.data.Dataset):
@@ -45,7 +46,7 @@ class Dataset(Generic[T]):
 
     @property
     def by_row(self) -> bool:
-        """Whether rows of a batch are made independently; of a `batch` of your own that is not known."""
+        """Whether rows of a batch are independent; unknown for an overridden `batch`."""
         return type(self).batch is Dataset.batch
 
     if TYPE_CHECKING:  # a stream has no length, and a data set without one must be true
@@ -61,7 +62,7 @@ class Dataset(Generic[T]):
         return ConcatDataset([self, other])
 
     def batch(self, indices: Array, rng: np.random.Generator) -> Any:
-        """The examples with these numbers, stacked; what is random about them is drawn from `rng`."""
+        """Stack the examples with these indices; random augmentation draws from `rng`."""
         examples = [self[int(index)] for index in indices]
         if isinstance(examples[0], Mapping):
             return default_collate(examples)
@@ -76,7 +77,8 @@ class Dataset(Generic[T]):
 
 
 class ArrayDataset(Dataset[tuple[Any, ...]]):
-    """Arrays with an example a row, such as images and labels. `transforms` are applied to every batch, in order.
+    """Arrays with one example in each row, such as images and labels. `transforms` are applied to every batch, in
+    order.
 
     >>> import numpy as np, wengert as wg
     >>> data = wg.data.ArrayDataset(np.eye(3), np.array([5, 6, 7]))
@@ -88,10 +90,12 @@ class ArrayDataset(Dataset[tuple[Any, ...]]):
         self.arrays = [np.asarray(array) for array in arrays]
         self.transforms = tuple(transforms)
         if not arrays:
-            raise ArgumentError("ArrayDataset takes an array at least")
+            raise ArgumentError("ArrayDataset needs at least one array")
         if any(array.ndim == 0 for array in self.arrays) or len({len(array) for array in self.arrays}) > 1:
             shapes = ", ".join(str(array.shape) for array in self.arrays)
-            raise ShapeError(f"ArrayDataset: the arrays have an example a row, all as many rows, not {shapes}")
+            raise ShapeError(
+                f"ArrayDataset: the arrays must have one example in each row and equally many rows, not {shapes}"
+            )
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -101,12 +105,12 @@ class ArrayDataset(Dataset[tuple[Any, ...]]):
 
     @property
     def by_row(self) -> bool:
-        """Whether rows are made independently: if all transforms do so."""
+        """Whether rows are independent: true if all transforms are."""
         own = type(self).batch is ArrayDataset.batch
         return own and all(getattr(transform, "by_row", False) for transform in self.transforms)
 
     def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
-        """The rows with these numbers, transformed."""
+        """The rows with these indices, transformed."""
         batch: Batch = tuple(array[indices] for array in self.arrays)
         for transform in self.transforms:
             batch = transform(batch, rng)

@@ -26,12 +26,14 @@ class Draws:
     """
 
     def seed(self, generator: Any = None) -> int:
-        """A seed of 63 bits, by which the generator moves on."""
+        """Draw a seed of 63 bits; this advances the generator."""
         if isinstance(generator, np.random.Generator):
             return int(generator.integers(1 << 63))
         source = default_generator if generator is None else generator
         if not isinstance(source, Generator):
-            raise DTypeError(f"generator is a wg.random.Generator or a NumPy Generator, not {type(generator).__name__}")
+            raise DTypeError(
+                f"generator must be a wg.random.Generator or a NumPy Generator, not {type(generator).__name__}"
+            )
         high, low = Tensor(source.bits((2,), 32)).tolist()
         return ((high << 32) | low) & ((1 << 63) - 1)
 
@@ -40,7 +42,7 @@ class Draws:
         return np.random.default_rng(seed)
 
     def permutation(self, count: int, generator: Any = None) -> list[int]:
-        """The numbers below `count` in random order."""
+        """A random permutation of the numbers below `count`."""
         found: list[int] = self._numpy(generator).permutation(count).tolist()
         return found
 
@@ -50,19 +52,19 @@ class Draws:
         return found
 
     def weighted(self, weights: Sequence[float], count: int, replacement: bool, generator: Any = None) -> list[int]:
-        """`count` places of `weights`, each as likely as its weight says."""
+        """Draw `count` indices into `weights`, with probabilities proportional to them."""
         chances = np.asarray(weights, np.float64)
         if not np.isfinite(chances).all() or (chances < 0).any() or not chances.sum() > 0:
-            raise ArgumentError("weights are finite, not negative, and some of them are positive")
+            raise ArgumentError("weights must be finite and non-negative, and some of them positive")
         possible = len(chances) if replacement else np.count_nonzero(chances)
         if not replacement and count > possible:
-            raise ArgumentError(f"without replacement {count} of {possible} places with a weight cannot be drawn")
+            raise ArgumentError(f"cannot draw {count} of {possible} indices with a positive weight without replacement")
         rng = self._numpy(generator)
         found: list[int] = rng.choice(len(chances), count, replacement, chances / chances.sum()).tolist()
         return found
 
     def seed_process(self, base: int, worker: int) -> None:
-        """Start all default generators of a worker process anew: Python's, NumPy's and Wengert's."""
+        """Seed all default generators of a worker process: Python's, NumPy's and Wengert's."""
         random.seed(base + worker)
         entropy = [worker, base & 0xFFFFFFFF, base >> 32, 0]
         np.random.seed(np.random.SeedSequence(entropy).generate_state(4))

@@ -22,7 +22,7 @@ CHUNK = 1 << 18
 
 
 def folder_of(name: str, folder: str | os.PathLike[str] | None) -> Path:
-    """Where the files of a data set are, or are to be."""
+    """The folder for the files of a data set."""
     if folder is not None:
         return Path(folder)
     chosen = os.environ.get("WENGERT_DATA")
@@ -31,27 +31,28 @@ def folder_of(name: str, folder: str | os.PathLike[str] | None) -> Path:
 
 
 def verified(path: Path, sha256: str) -> bytes:
-    """The bytes of a file, decompressed if its name ends in .gz; raises unless they have this checksum."""
+    """The bytes of a file, decompressed if its name ends in .gz; raises an error unless they have this checksum."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FileError(f"{str(path)!r} is damaged: {error}. Remove it, and it is downloaded again") from None
+        raise FileError(f"{str(path)!r} is corrupt: {error}. Remove it to download it again") from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise FileError(
             f"{str(path)!r} is not the published file: its checksum is {found[:16]}..., not {sha256[:16]}... Remove "
-            "it, and it is downloaded again"
+            "it to download it again"
         )
     return content
 
 
 def find(folder: Path, *names: str) -> Path | None:
-    """The first of these files that is in the folder."""
+    """The first of these files that exists in the folder."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def download(title: str, urls: Sequence[str], path: Path) -> None:
-    """Bring a file from the first of these addresses that answers. Nothing is left of one that breaks off."""
+    """Download a file from the first of these addresses that responds. An interrupted download leaves nothing
+    behind."""
     with suppress(CacheError):  # without a home
         if path.is_relative_to(cache.user_folder()):
             cache.make_private(cache.user_folder())  # which programs are loaded from too
@@ -71,7 +72,7 @@ def download(title: str, urls: Sequence[str], path: Path) -> None:
     raise FileError(
         f"{title}: there is no {path.name} in {str(path.parent)!r}, and it could not be downloaded "
         f"({'; '.join(reasons)}). Put the data set's files there, or name the folder that has them (--data-folder, or "
-        "WENGERT_DATA for the one above)"
+        "WENGERT_DATA for its parent)"
     )
 
 

@@ -28,7 +28,7 @@ from wengert.data.workers import THREAD, Workers
 
 
 class LoadTask(NamedTuple):
-    """What a batch is made from."""
+    """The description of a batch to make."""
 
     indices: Array
     seed: tuple[int, int, int]
@@ -37,20 +37,20 @@ class LoadTask(NamedTuple):
 
 
 class DataLoader:
-    """The batches of a data set: tuples of NumPy arrays, or of tensors where a `device` is named.
+    """Batches of a data set: tuples of NumPy arrays, or of tensors if a `device` is given.
 
-    Iterating gives the batches of an epoch, or what is left of it; the next time those of the next epoch, which
-    `shuffle` puts into another order. `state_dict()` tells where that is.
+    Iterating yields the batches of an epoch, or what is left of it; the next iteration yields the next epoch, which
+    `shuffle` reorders. `state_dict()` returns the position.
 
-    With `drop_last` an epoch has full batches only. With `pad_last` the last batch is filled up to the size of those
-    before it, and every batch ends with one more array of weights: 1 for an example, 0 for what fills up.
+    With `drop_last` an epoch has only full batches. With `pad_last` the last batch is padded to full size, and every
+    batch ends with an additional array of weights: 1 for an example, 0 for padding.
 
-    Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that touch nothing but NumPy.
-    `close()` ends them. To a GPU the next batch is copied while the one before it is worked on.
+    Batches are prepared `prefetch` ahead: by a thread, or by `workers` processes that use only NumPy. `close()` stops
+    them. The next batch is copied to a GPU while the current one is processed.
 
-    With a `mesh` batches are tensors of all ranks, of which this rank holds and prepares its rows: they are cut along
-    the mesh's axis "data". `split={1: "sequence"}` cuts axis 1 along another. Shapes, the order, and all that is random
-    are those of a single process, so a state goes on in a world of any size.
+    With a `mesh`, batches are tensors over all ranks, of which this rank holds and prepares its rows: they are split
+    along the mesh's axis "data". `split={1: "sequence"}` splits axis 1 along another one. Shapes, order and random
+    numbers are those of a single process, so a state can be resumed in a world of any size.
 
     >>> import numpy as np, wengert as wg
     >>> loader = wg.data.DataLoader(wg.data.ArrayDataset(np.arange(5)), batch_size=2)
@@ -77,21 +77,21 @@ class DataLoader:
     ) -> None:
         if not isinstance(dataset, Dataset):
             raise DTypeError(
-                f"DataLoader takes a wg.data.Dataset, not {type(dataset).__name__}; arrays go into "
-                "wg.data.ArrayDataset, and wg.data.SampleLoader takes lists and streams"
+                f"DataLoader takes a wg.data.Dataset, not {type(dataset).__name__}; wrap arrays in "
+                "wg.data.ArrayDataset; wg.data.SampleLoader takes lists and streams"
             )
         for name, value, least in (("batch_size", batch_size, 1), ("workers", workers, 0), ("prefetch", prefetch, 0)):
             if not isinstance(value, (int, np.integer)) or value < least:
-                raise ArgumentError(f"DataLoader: {name} is {value!r}; it is an integer from {least} on")
+                raise ArgumentError(f"DataLoader: {name} must be an integer of at least {least}, not {value!r}")
         if not hasattr(dataset, "__len__"):
             raise DTypeError(
-                f"DataLoader: {type(dataset).__name__} has no length: define __len__(self). A stream goes into "
+                f"DataLoader: {type(dataset).__name__} has no length: define __len__(self). For a stream use "
                 "wg.data.SampleLoader"
             )
         if not len(dataset):
             raise ArgumentError("DataLoader: the data set is empty")
         if drop_last and pad_last:
-            raise ArgumentError("DataLoader: the last batch is dropped or padded, not both")
+            raise ArgumentError("DataLoader: pass drop_last or pad_last, not both")
         self.dataset: Any = dataset
         self.batch_size = int(batch_size)
         self.shuffle = shuffle
@@ -107,7 +107,7 @@ class DataLoader:
         self._workers: Workers | None = None
         if not len(self):
             raise ArgumentError(
-                f"DataLoader: {len(dataset)} examples give no full batch of {batch_size}, and drop_last drops the rest"
+                f"DataLoader: {len(dataset)} examples do not fill a batch of {batch_size}, and drop_last drops the rest"
             )
         self._check_rows()
 
@@ -125,11 +125,12 @@ class DataLoader:
         return sum(size // self.batch_size * self.batch_size for size in self._group_sizes())
 
     def state_dict(self) -> dict[str, int]:
-        """Which batch comes next, of which epoch, and the seed that the order follows from."""
+        """The next batch, its epoch, and the seed that determines the order."""
         return {"epoch": self.epoch, "batch": self.next_batch, "seed": self.seed}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on where `state_dict()` was taken, on however many ranks. A state without a seed keeps the loader's."""
+        """Continue from where `state_dict()` was taken, on any number of ranks. A state without a seed keeps the
+        loader's seed."""
         self.epoch, self.next_batch = state_dict["epoch"], state_dict["batch"]
         self.seed = state_dict.get("seed", self.seed)
 
@@ -147,7 +148,7 @@ class DataLoader:
             yield batch
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         if self._workers is not None and self._workers.owner == os.getpid():
             self._workers.close()
         self._workers = None
@@ -178,7 +179,7 @@ class DataLoader:
         return None if self.placement is None else self.placement.rows(size)
 
     def _check_rows(self) -> None:
-        """Raise where some batch has no equal parts for all ranks."""
+        """Raise an error where some batch has no equal parts for all ranks."""
         placement = self.placement
         if placement is None:
             return
@@ -187,7 +188,7 @@ class DataLoader:
             if not self.drop_last and not self.pad_last and size % self.batch_size % placement.parts:
                 raise ArgumentError(
                     f"DataLoader: the last batch, of {size % self.batch_size} examples, does not divide into rows for "
-                    f"{placement.parts} ranks; drop_last=True drops it, pad_last=True fills it up"
+                    f"{placement.parts} ranks; drop_last=True drops it, pad_last=True pads it"
                 )
 
     def _plan(self, epoch: int) -> list[Array]:
@@ -251,7 +252,7 @@ def _loading(batches: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def fetch(dataset: Dataset, task: LoadTask) -> Batch:
-    """The batch of a task."""
+    """Make the batch of a task."""
     rng = np.random.default_rng(task.seed)
     count = len(task.indices)
     size = count if task.padded_to is None else task.padded_to
@@ -262,14 +263,14 @@ def fetch(dataset: Dataset, task: LoadTask) -> Batch:
         return batch
     if not isinstance(batch, tuple):
         raise DTypeError(
-            f"DataLoader: pad_last adds an array of weights to a batch that is a tuple; the examples of "
-            f"{type(dataset).__name__} make a {type(batch).__name__}. Give tuples, or drop_last=True"
+            "DataLoader: pad_last adds an array of weights to a batch, which must be a tuple; the examples of "
+            f"{type(dataset).__name__} make a {type(batch).__name__}. Return tuples, or pass drop_last=True"
         )
     return (*batch, (rows < count).astype(np.float32))
 
 
 def over(batch: Any, change: Callable[[Any], Any]) -> Any:
-    """A batch with each of its arrays changed.
+    """Apply a function to each array of a batch.
 
     >>> over({"x": np.ones(2), "y": (np.zeros(1),)}, np.sum)
     {'x': np.float64(2.0), 'y': (np.float64(0.0),)}

@@ -15,7 +15,7 @@ from wengert.data.files import download, find, folder_of, verified
 
 
 class Published(NamedTuple):
-    """A data set as it was published: where, and the checksums of its decompressed files."""
+    """A published data set: its addresses, and the checksums of its decompressed files."""
 
     title: str
     name: str
@@ -54,7 +54,7 @@ def load_mnist(folder: str | os.PathLike[str] | None = None) -> tuple[Array, Arr
     """Return `(train_images, train_labels, test_images, test_labels)`: 60,000 and 10,000 handwritten digits.
 
     Images are uint8 (N, 1, 28, 28), from 0 (paper) to 255 (ink), labels int64. The files (as published, .gz or not) are
-    read from `folder`, and downloaded to it where they are missing.
+    read from `folder`, and downloaded to it if they are missing.
 
     >>> import wengert as wg
     >>> images, labels, test_images, test_labels = wg.data.load_mnist()  # doctest: +SKIP
@@ -63,7 +63,7 @@ def load_mnist(folder: str | os.PathLike[str] | None = None) -> tuple[Array, Arr
 
 
 def load_fashion_mnist(folder: str | os.PathLike[str] | None = None) -> tuple[Array, Array, Array, Array]:
-    """Return `(train_images, train_labels, test_images, test_labels)`: pictures of clothes, in MNIST's sizes.
+    """Return `(train_images, train_labels, test_images, test_labels)`: images of clothing, with MNIST's shapes.
 
     >>> import wengert as wg
     >>> images, labels, test_images, test_labels = wg.data.load_fashion_mnist()  # doctest: +SKIP
@@ -92,7 +92,8 @@ def _content(published: Published, folder: Path, name: str) -> bytes:
 
 
 def read_idx(content: bytes, name: str = "the file") -> Array:
-    """The uint8 array of a file in the IDX format: 0, 0, type 8, number of axes, sizes as big-endian uint32, bytes.
+    """Read the uint8 array of a file in the IDX format: 0, 0, type 8, number of axes, sizes as big-endian uint32,
+    bytes.
 
     >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9])).tolist()
     [7, 8, 9]
@@ -101,8 +102,10 @@ def read_idx(content: bytes, name: str = "the file") -> Array:
         raise FileError(f"{name} is not in the IDX format of unsigned bytes: it starts with {content[:4].hex(' ')}")
     start = 4 + 4 * content[3]
     if len(content) < start:
-        raise FileError(f"{name} is truncated: it breaks off in its header")
+        raise FileError(f"{name} is truncated in its header")
     shape = struct.unpack(f">{content[3]}I", content[4:start])
     if len(content) - start != int(np.prod(shape)):
-        raise FileError(f"{name} is truncated or altered: {len(content) - start} bytes for an array of shape {shape}")
+        raise FileError(
+            f"{name} is truncated or corrupt: it has {len(content) - start} bytes for an array of shape {shape}"
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

@@ -1,7 +1,7 @@
-"""Rows of a batch: those that a rank prepares of the batch of all ranks, with what is random about them.
+"""Rows of a batch: the rows of the global batch that a rank prepares, with their random numbers.
 
-The batch of all ranks is a function of the seed and the global position alone. A rank takes its rows of it, and of
-every draw the part that belongs to these rows, so that it has the numbers that a single process would have given them.
+The batch of all ranks is a function of the seed and the global position alone. A rank takes its rows, and the part of
+every draw that belongs to them, so that they get the same numbers as in a single process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ROWS = "data"
 
 
 class BatchPlacement:
-    """Which part of each batch a rank of a mesh has: `split` names the axis of the mesh that cuts an axis of arrays."""
+    """The part of each batch that a rank of a mesh holds: `split` maps an axis of the arrays to the mesh axis that
+    splits it."""
 
     def __init__(self, mesh: Mesh, split: Mapping[int, str] | None, rank: int) -> None:
         rows = {0: ROWS} if ROWS in mesh else {}
@@ -33,31 +34,29 @@ class BatchPlacement:
         self.split = {**rows, **(split or {})}
         for axis in self.split:
             if not isinstance(axis, int) or axis < 0:
-                raise ArgumentError(
-                    f"DataLoader: split has the axis {axis!r}; it names axes from 0 on, {{1: 'sequence'}}"
-                )
+                raise ArgumentError(f"DataLoader: split has the axis {axis!r}; axes count from 0: {{1: 'sequence'}}")
         self.of(max(self.split, default=0) + 1)  # raises where the mesh has no such axis
 
     def of(self, axes: int) -> Placement:
-        """The placement of an array with so many axes; those that it has not are not cut."""
+        """The placement of an array with this many axes."""
         return Placement(self.mesh, {name: axis for axis, name in self.split.items() if axis < axes})
 
     @property
     def parts(self) -> int:
-        """Into how many parts the rows of a batch are cut."""
+        """The number of parts into which the rows of a batch are split."""
         return self.mesh.sizes[self.split[0]] if 0 in self.split else 1
 
     def rows(self, size: int) -> Array:
-        """The rows of a batch of this size that the rank has."""
+        """This rank's rows of a batch of this size."""
         return np.arange(size)[self.of(1).slices((size,), self.rank)]
 
     def padded(self, size: int) -> int:
-        """The size that a batch of this size is filled up to: what divides among the ranks, and the parts, if any."""
+        """The size to pad a batch to: the next that divides among the ranks and the parts, if any."""
         count = config.parts or self.parts
         return -(-size // count) * count
 
     def check(self, size: int, what: str) -> None:
-        """Raise where a batch of this size does not divide."""
+        """Raise an error if a batch of this size does not divide."""
         if size % self.parts:
             raise ArgumentError(
                 f"DataLoader: {what} of {size} examples does not divide into rows for the {self.parts} ranks of "
@@ -65,7 +64,7 @@ class BatchPlacement:
             )
 
     def placed(self, rows: Array, upload: Callable[[Array], Tensor]) -> Tensor:
-        """The tensor of a batch, from the rank's rows of it; `upload` brings this rank's block to its device."""
+        """The tensor of a batch, from this rank's rows; `upload` copies this rank's block to its device."""
         shape = (len(rows) * self.parts, *rows.shape[1:])
         placement = self.of(rows.ndim)
         columns = placement.slices(shape, self.rank)[1:]
@@ -74,13 +73,13 @@ class BatchPlacement:
 
 
 def placement_on(mesh: Mesh | None, split: Mapping[int, str] | None) -> BatchPlacement | None:
-    """Which part of each batch this rank has; None without a mesh."""
+    """The part of each batch that this rank holds; None without a mesh."""
     if mesh is None:
         if split:
-            raise ArgumentError("DataLoader: split cuts batches along the axes of a mesh: mesh=... is missing")
+            raise ArgumentError("DataLoader: split needs a mesh: pass mesh=...")
         return None
     if mesh_of(mesh, "DataLoader").size != current.size:
-        raise ArgumentError(f"DataLoader: {mesh} has {mesh.size} ranks, and this world has {current.size}")
+        raise ArgumentError(f"DataLoader: {mesh} has {mesh.size} ranks, but this world has {current.size}")
     return BatchPlacement(mesh, split, current.rank)
 
 
@@ -95,7 +94,7 @@ SIZES = {
 
 
 class RowDraws:
-    """A generator of which rows are drawn: each draw is made for all rows of a batch, and gives some of them.
+    """A generator that draws for all rows of a batch and returns only some of the rows.
 
     >>> whole = np.random.default_rng(0).random((4, 2))
     >>> some = RowDraws(np.random.default_rng(0), np.array([1, 3]), 4).random((2, 2))
@@ -108,7 +107,7 @@ class RowDraws:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in SIZES:
-            raise ArgumentError(f"what treats each row by itself draws by {', '.join(sorted(SIZES))}, not by {name}")
+            raise ArgumentError(f"a by_row transform can draw with {', '.join(sorted(SIZES))}, not with {name}")
         return lambda *args, **kwargs: self._drawn(name, list(args), kwargs)
 
     def _drawn(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -130,6 +129,6 @@ class RowDraws:
     def _require(self, is_by_row: bool, name: str, shape: tuple[int, ...]) -> None:
         if not is_by_row:
             raise ArgumentError(
-                f"a transform or data set that has by_row set drew {name} of shape {shape} for {len(self._rows)} rows; "
-                "it draws a row for each of them, or one number"
+                f"a by_row transform or data set drew {name} of shape {shape} for {len(self._rows)} rows; it must "
+                "draw one row for each, or one number"
             )

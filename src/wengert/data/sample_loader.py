@@ -1,8 +1,8 @@
 """SampleLoader: samples of any structure in batches, in a sampler's order or as a stream gives them.
 
 This is PyTorch's DataLoader: `sampler`, `batch_sampler`, `collate_fn` and `num_workers` mean what they mean there, and
-batches come in the same order. `DataLoader` is the one for arrays: its order follows from a seed alone, so that it goes
-on where another was, on any number of ranks. Both have their batches prepared by `workers`.
+batches come in the same order. `DataLoader` is the one for arrays: its order depends only on a seed, so it can be
+resumed on any number of ranks. Both have their batches prepared by `workers`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "pers
 
 
 class SampleLoader(Generic[T]):
-    """The batches of a data set, a list or a stream, collated: of dicts a dict, of tuples a list, leaf by leaf.
+    """Collated batches of a data set, a list or a stream: dicts give a dict, tuples a list, leaf by leaf.
 
-    The order is that of `sampler` or `batch_sampler`; `shuffle=True` takes a `RandomSampler` with `generator`. With
-    `batch_size=None` samples come one by one. `collate_fn` makes a batch of a list of samples.
+    The order is that of `sampler` or `batch_sampler`; `shuffle=True` uses a `RandomSampler` with `generator`. With
+    `batch_size=None` samples are returned one by one. `collate_fn` makes a batch from a list of samples.
 
     `num_workers` processes prepare `prefetch_factor` batches each ahead; `multiprocessing_context` is "fork", "spawn",
-    "forkserver", or "thread" for threads of this process. `worker_init_fn(id)` is called in each first, where
-    `get_worker_info()` tells which it is. `persistent_workers` stay for the next epoch. `timeout` is in seconds, for a
-    batch. A worker that dies is an error that names it, and what a worker raises is raised here with its traceback.
+    "forkserver", or "thread" for threads of this process. `worker_init_fn(id)` is called first in each worker, where
+    `get_worker_info()` identifies it. `persistent_workers` keeps workers for the next epoch. `timeout` is in seconds
+    for each batch. If a worker dies, an error names it; an exception in a worker is raised here with its traceback.
 
-    `pin_memory` and `pin_memory_device` are taken and change nothing: uploads to a GPU have their own pinned memory.
+    `pin_memory` and `pin_memory_device` are accepted and ignored: uploads to a GPU use their own pinned memory.
 
-    A subclass says by `convert` what leaves are made of arrays, and by `random_sampler` and `draws` whose random
-    numbers are drawn.
+    A subclass overrides `convert` to convert arrays at the leaves, and `random_sampler` and `draws` to choose the
+    source of random numbers.
 
     >>> loader = SampleLoader([{"x": i, "name": str(i)} for i in range(3)], batch_size=2)
     >>> list(loader)
@@ -145,7 +145,7 @@ class SampleLoader(Generic[T]):
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def close(self) -> None:
-        """End the workers that stay."""
+        """Stop the persistent workers."""
         if self._workers is not None and self._workers.owner == os.getpid():
             self._workers.close()
         self._workers = None
@@ -202,15 +202,15 @@ class Batches:
         if told is not None and self._count > told:
             warnings.warn(
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {told} (when accessing "
-                f"len(dataloader)), but {self._count} samples have been fetched. With workers each has a copy of the "
-                "stream: let it give its part alone, by get_worker_info().",
+                f"len(dataloader)), but {self._count} samples have been fetched. Each worker has its own copy of the "
+                "stream; use get_worker_info() to yield only its part.",
                 stacklevel=2,
             )
         return batch if self._convert is None else self._convert(batch)
 
 
 class SampleFetch:
-    """Fetches samples by their numbers."""
+    """Fetches samples by index."""
 
     def __init__(
         self, collate: Callable[[Any], Any], in_batches: bool, drop_last: bool, is_plain: bool, dataset: Any
@@ -228,7 +228,7 @@ class SampleFetch:
 
 
 class StreamFetch:
-    """Fetches what comes next of a stream."""
+    """Fetches the next samples of a stream."""
 
     def __init__(
         self, collate: Callable[[Any], Any], in_batches: bool, drop_last: bool, is_plain: bool, dataset: Any
@@ -255,7 +255,7 @@ class StreamFetch:
 
 
 class _Endless(Sampler[None]):
-    """As many Nones as are asked for: the order of a stream."""
+    """As many Nones as are requested: the order of a stream."""
 
     def __iter__(self) -> Iterator[None]:
         return repeat(None)
@@ -300,8 +300,8 @@ def _check_order(dataset: Any, is_stream: bool, shuffle: Any, sampler: Any, batc
                 )
     elif not hasattr(dataset, "__getitem__"):
         raise DTypeError(
-            f"DataLoader: a {type(dataset).__name__} has no examples by number (__getitem__); a stream is a subclass "
-            "of IterableDataset with __iter__"
+            f"DataLoader: a {type(dataset).__name__} has no __getitem__ to fetch examples by index; for a stream "
+            "subclass IterableDataset and define __iter__"
         )
     if sampler is not None and shuffle:
         raise ArgumentError("sampler option is mutually exclusive with shuffle")

@@ -1,7 +1,7 @@
-"""Samplers: in which order a data set's examples come, as numbers or as lists of numbers.
+"""Samplers: the order of a data set's examples, as indices or lists of indices.
 
-A sampler is anything that can be iterated; these are the usual ones. What is random comes from `draws`, a class
-attribute, by the generator that a sampler is given.
+A sampler is anything that can be iterated; these are the usual ones. Random numbers come from `draws`, a class
+attribute, using the sampler's generator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Sampler(Generic[T]):
-    """The base of samplers: a subclass defines `__iter__`, and `__len__` where it knows how many there are.
+    """The base class of samplers: a subclass defines `__iter__`, and `__len__` if the length is known.
 
     >>> import wengert as wg
     >>> class Backwards(wg.data.Sampler):
@@ -39,11 +39,11 @@ class Sampler(Generic[T]):
         pass
 
     def __iter__(self) -> Iterator[T]:
-        raise TypeError(f"{type(self).__name__} gives no indices: define __iter__(self)")
+        raise TypeError(f"{type(self).__name__} has no indices: define __iter__(self)")
 
 
 class SequentialSampler(Sampler[int]):
-    """The numbers of all examples, in order.
+    """The indices of all examples, in order.
 
     >>> list(SequentialSampler("abc"))
     [0, 1, 2]
@@ -60,7 +60,7 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The numbers of examples in random order; with `replacement` each is drawn from all of them.
+    """The indices of examples in random order; with `replacement` each is drawn independently.
 
     >>> import wengert as wg
     >>> sorted(RandomSampler("abcd", generator=wg.random.Generator(1)))
@@ -83,7 +83,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many numbers an epoch has."""
+        """The number of indices in an epoch."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -105,7 +105,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some numbers in random order.
+    """Given indices in random order.
 
     >>> sorted(SubsetRandomSampler([3, 5, 7]))
     [3, 5, 7]
@@ -124,7 +124,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` numbers, each as likely as its weight says; weights need not add up to 1.
+    """`num_samples` indices, drawn with probabilities proportional to `weights`, which need not add up to 1.
 
     >>> set(WeightedRandomSampler([0.0, 1.0, 3.0], 20)) <= {1, 2}
     True
@@ -153,7 +153,7 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The numbers that another sampler gives, in lists of `batch_size`.
+    """The indices from another sampler, in lists of `batch_size`.
 
     >>> list(BatchSampler(SequentialSampler(range(5)), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
@@ -180,9 +180,10 @@ class BatchSampler(Sampler[list[int]]):
 
 
 class DistributedSampler(Sampler[int]):
-    """A rank's part of the examples: every `num_replicas`-th, in an order that all ranks share.
+    """A rank's part of the examples: every `num_replicas`-th index, in an order that all ranks share.
 
-    `set_epoch` gives each epoch another order. The last numbers are repeated (or dropped) so that all parts are equal.
+    `set_epoch` gives each epoch a different order. Indices are repeated (or dropped) at the end so that all parts are
+    equal.
 
     >>> [list(DistributedSampler(range(5), 2, rank, shuffle=False)) for rank in (0, 1)]
     [[0, 2, 4], [1, 3, 0]]
@@ -226,5 +227,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes: it is part of the seed of the order."""
+        """Set the epoch, which is part of the seed of the order."""
         self.epoch = epoch

@@ -1,6 +1,6 @@
 """Sequences of tokens to learn from: windows of a long text, or sequences of different lengths, padded to a few.
 
-Batches are pairs of tokens and targets, the token after each. A target of -100 counts for nothing.
+Batches are pairs of tokens and targets, the token after each. A target of -100 is ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IGNORED = -100
 
 
 class Windows(Dataset):
-    """The text cut into windows of `length` tokens; with `shift` each begins up to a length later, at random.
+    """Cuts a text into windows of `length` tokens; with `shift` each begins at a random offset of up to `length`.
 
     >>> import numpy as np, wengert as wg
     >>> windows = wg.data.Windows(np.arange(10), 4)
@@ -30,11 +30,11 @@ class Windows(Dataset):
         self.length = length
         self.shift = shift
         if length < 1:
-            raise ArgumentError(f"Windows: the length is {length}; it is 1 at least")
+            raise ArgumentError(f"Windows: the length must be at least 1, not {length}")
         if len(self.tokens) <= length:
             raise ArgumentError(
-                f"Windows: a text of {len(self.tokens)} tokens has no window of {length} with a token after it; take a "
-                "longer text or shorter windows"
+                f"Windows: a text of {len(self.tokens)} tokens has no window of {length} tokens followed by another "
+                "token; use a longer text or shorter windows"
             )
 
     def __len__(self) -> int:
@@ -47,11 +47,11 @@ class Windows(Dataset):
 
     @property
     def by_row(self) -> bool:
-        """Whether rows are made independently: they are, but in a `batch` of your own."""
+        """Whether rows are independent: they are, unless `batch` is overridden."""
         return type(self).batch is Windows.batch
 
     def batch(self, indices: Array, rng: np.random.Generator) -> Batch:
-        """The windows with these numbers."""
+        """The windows with these indices."""
         starts = indices * self.length
         if self.shift:
             starts = np.minimum(starts + rng.integers(0, self.length, len(starts)), len(self.tokens) - self.length - 1)
@@ -60,10 +60,10 @@ class Windows(Dataset):
 
 
 class Sequences(Dataset):
-    """Sequences of different lengths, padded to the smallest of the `buckets` that holds them.
+    """Sequences of different lengths, padded to the smallest of the `buckets` that fits.
 
-    A batch is of one bucket, so that there are as many shapes, and programs, as buckets. What is longer than the
-    largest is cut off.
+    A batch comes from one bucket, so there are as many shapes, and compiled programs, as buckets. Sequences longer than
+    the largest bucket are truncated.
 
     >>> import numpy as np, wengert as wg
     >>> lines = wg.data.Sequences([[1, 2, 3], [4, 5, 6, 7, 8, 9]], buckets=(4, 8))
@@ -77,11 +77,11 @@ class Sequences(Dataset):
         self.buckets = tuple(sorted(buckets))
         self.padding = padding
         if not self.buckets or self.buckets[0] < 1:
-            raise ArgumentError(f"Sequences: buckets are lengths from 1 on, not {tuple(buckets)}")
+            raise ArgumentError(f"Sequences: buckets must be lengths of at least 1, not {tuple(buckets)}")
         self.sequences = [np.asarray(sequence)[: self.buckets[-1] + 1] for sequence in sequences]
         short = [i for i, sequence in enumerate(self.sequences) if len(sequence) < 2]
         if short:
-            raise ArgumentError(f"Sequences: number {short[0]} has no token to predict: it takes two tokens at least")
+            raise ArgumentError(f"Sequences: sequence {short[0]} has no token to predict: it needs at least two tokens")
         self.groups = np.searchsorted(self.buckets, [len(sequence) - 1 for sequence in self.sequences])
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
 """Text as tokens: bytes, characters, or GPT-2's byte pairs. `encode` gives integers, `decode` the text again.
 
-`description()` is what a checkpoint keeps of a tokenizer, and `from_description` makes it again.
+A checkpoint stores a tokenizer as its `description()`, and `from_description` rebuilds it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ByteTokenizer:
         return np.frombuffer(text.encode(), np.uint8).astype(np.int64)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of tokens; where it is cut inside a character, that shows as a replacement character."""
+        """The text of tokens; a character that is cut becomes a replacement character."""
         return bytes(int(token) for token in tokens).decode(errors="replace")
 
     def description(self) -> dict[str, Any]:
-        """What `from_description` makes it from."""
+        """The description from which `from_description` rebuilds it."""
         return {"kind": "byte"}
 
 
@@ -58,11 +58,11 @@ class CharacterTokenizer:
         self.size = len(alphabet)
         self._codes = np.array([ord(letter) for letter in alphabet], np.uint32)
         if not alphabet or (np.diff(self._codes.astype(np.int64)) <= 0).any():
-            raise ArgumentError("CharacterTokenizer: the alphabet has its characters in order, each once")
+            raise ArgumentError("CharacterTokenizer: the alphabet must have its characters in order, each once")
 
     @classmethod
     def of(cls, text: str) -> CharacterTokenizer:
-        """With the characters of this text."""
+        """A tokenizer with the characters of this text."""
         return cls("".join(sorted(set(text))))
 
     def encode(self, text: str) -> Array:
@@ -79,14 +79,14 @@ class CharacterTokenizer:
         return "".join(self.alphabet[token] for token in tokens)
 
     def description(self) -> dict[str, Any]:
-        """What `from_description` makes it from."""
+        """The description from which `from_description` rebuilds it."""
         return {"kind": "character", "alphabet": self.alphabet}
 
 
 class BytePairTokenizer:
-    """GPT-2's tokens: words cut by a pattern, of whose bytes the learned pairs are joined, the earliest first.
+    """GPT-2's tokenizer: a pattern splits words, and learned pairs of their bytes are merged, the earliest first.
 
-    `folder` has its two files, `encoder.json` (or `vocab.json`) and `vocab.bpe` (or `merges.txt`).
+    `folder` contains its two files, `encoder.json` (or `vocab.json`) and `vocab.bpe` (or `merges.txt`).
 
     >>> import wengert as wg
     >>> import json, tempfile, pathlib
@@ -109,7 +109,7 @@ class BytePairTokenizer:
             as_bytes = {name: bytes(letters[letter] for letter in name) for name in numbers if name not in SPECIAL}
             self._ranks = {(as_bytes[a], as_bytes[b]): rank for rank, (a, b) in enumerate(pairs)}
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise FileError(f"the vocabulary in {str(folder)!r} does not fit together: {error}") from None
+            raise FileError(f"the vocabulary in {str(folder)!r} is inconsistent: {error}") from None
         self._numbers = {name: numbers[text] for text, name in as_bytes.items()}
         self._texts = {number: name for name, number in self._numbers.items()}
         self._texts |= {numbers[name]: name.encode() for name in SPECIAL if name in numbers}
@@ -121,11 +121,11 @@ class BytePairTokenizer:
         return np.array([token for word in words for token in self._of_word(word)], np.int64)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of tokens; where it is cut inside a character, that shows as a replacement character."""
+        """The text of tokens; a character that is cut becomes a replacement character."""
         return b"".join(self._texts[int(token)] for token in tokens).decode(errors="replace")
 
     def description(self) -> dict[str, Any]:
-        """What `from_description` makes it from."""
+        """The description from which `from_description` rebuilds it."""
         return {"kind": "gpt2", "folder": str(self.folder.resolve())}
 
     def _joined(self, word: str) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ SPECIAL = ("<|endoftext|>",)
 
 
 def from_description(description: dict[str, Any]) -> Tokenizer:
-    """The tokenizer that gave a description."""
+    """Rebuild a tokenizer from its description."""
     kind = description.get("kind")
     if kind == "byte":
         return ByteTokenizer()
@@ -152,7 +152,7 @@ def from_description(description: dict[str, Any]) -> Tokenizer:
         return CharacterTokenizer(description["alphabet"])
     if kind == "gpt2":
         return BytePairTokenizer(description["folder"])
-    raise ArgumentError(f"a tokenizer is of bytes, characters or GPT-2's pairs, not {kind!r}")
+    raise ArgumentError(f"a tokenizer is for bytes, characters or GPT-2's pairs, not {kind!r}")
 
 
 def _read(folder: Path, *names: str) -> str:

@@ -1,7 +1,7 @@
 """How results come from a worker process: a pickle, and beside it the bytes of arrays.
 
-On Linux large arrays lie in anonymous memory that both processes map: nothing is copied when they arrive, no name stays
-behind when a process dies, and the memory is let go of with the last array. Elsewhere they go through the pipe.
+On Linux large arrays lie in anonymous memory that both processes map: nothing is copied on arrival, no name is left
+behind when a process dies, and the memory is freed with the last array. Elsewhere they go through the pipe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 
 
 def send(connection: Connection, value: Any) -> None:
-    """Send a value; raises what pickling raises, before anything is sent."""
+    """Send a value; a pickling error is raised before anything is sent."""
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts = [buffer.raw() for buffer in buffers]
@@ -45,7 +45,7 @@ def send(connection: Connection, value: Any) -> None:
 
 
 def receive(connection: Connection) -> Any:
-    """What `send` sent. Its arrays can be written."""
+    """Receive what `send` sent. Its arrays are writable."""
     content, sizes, is_shared = connection.recv()
     if is_shared:
         return pickle.loads(content, buffers=_mapped(connection, sizes))

@@ -1,4 +1,4 @@
-"""What runs in a worker of a loader: it takes tasks, fetches what they ask for, and sends that back.
+"""The code that runs in a loader's worker: it takes tasks, fetches the data, and sends it back.
 
 A worker is a process or a thread. In a process one thread reads tasks and one sends results, so that neither end waits
 for the other, and a process whose loader has gone ends by itself. `workers` starts workers and collects results.
@@ -30,7 +30,7 @@ CHECKED_EVERY = 2.0
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker of a loader knows of itself; `dataset` is its copy of the data set.
+    """Information about a loader's worker process; `dataset` is its copy of the data set.
 
     >>> import wengert as wg
     >>> wg.data.get_worker_info() is None
@@ -49,7 +49,7 @@ _of_process: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Which worker of a loader this is: its `id` of `num_workers`, its `seed` and `dataset`. None outside of workers.
+    """The current worker of a loader: its `id`, `num_workers`, `seed` and `dataset`. None outside workers.
 
     >>> get_worker_info() is None
     True
@@ -59,7 +59,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class WorkerJob(NamedTuple):
-    """What a worker does: `start` makes the fetch of an epoch from the data set; `init` is the user's function."""
+    """A worker's job: `start` creates an epoch's fetcher from the data set; `init` is the user's function."""
 
     start: Callable[[Any], Fetch]
     init: Callable[[int], Any] | None
@@ -68,7 +68,7 @@ class WorkerJob(NamedTuple):
 
 
 class Outcome(Enum):
-    """What came of a task."""
+    """The outcome of a task."""
 
     DATA = 0
     ENDED = 1
@@ -76,14 +76,14 @@ class Outcome(Enum):
 
 
 class FetchTask(NamedTuple):
-    """What is to be fetched, and in which epoch; a worker starts anew in each."""
+    """What to fetch, and in which epoch; a worker makes a new fetcher for each epoch."""
 
     epoch: int
     wanted: Any
 
 
 class Reply(NamedTuple):
-    """What came of a task of an epoch: the data, None, or what was raised."""
+    """The result of a task of an epoch: the data, None, or an exception."""
 
     epoch: int
     outcome: Outcome
@@ -91,13 +91,13 @@ class Reply(NamedTuple):
 
 
 class WorkerFailure(NamedTuple):
-    """An exception on its way to another process: its class, if that can be sent, and all it says."""
+    """An exception sent to another process: its class, if that can be pickled, and its text."""
 
     kind: type[BaseException] | None
     text: str
 
     def exception(self, where: str) -> BaseException:
-        """The exception to raise, of the same class if that takes a message alone."""
+        """The exception to raise, of the same class if that can be created from a message alone."""
         message = f"Caught {self.kind.__name__ if self.kind else 'an exception'} in {where}.\nOriginal {self.text}"
         if self.kind is None:
             return RuntimeError(message)
@@ -117,7 +117,7 @@ class _Text(str):
 
 
 class Fetching:
-    """Carries out tasks one by one, with a fetch made anew for each epoch."""
+    """Runs tasks one by one, with a new fetcher for each epoch."""
 
     def __init__(self, job: WorkerJob, info: WorkerInfo) -> None:
         self._job, self._info = job, info
@@ -131,7 +131,7 @@ class Fetching:
             self._fault = error
 
     def reply(self, task: FetchTask) -> Reply:
-        """What comes of a task."""
+        """Run a task; returns its result."""
         try:
             if self._fault is not None:
                 fault, self._fault = self._fault, None
@@ -173,7 +173,8 @@ def thread_main(
 
 
 def process_main(job: WorkerJob, info: WorkerInfo, connection: Connection, parent: int | None) -> None:
-    """A worker that is a process; `parent` is the process to end with, None where that cannot be seen by its number."""
+    """A worker that is a process; it exits when the process `parent` does (None if that cannot be checked by its
+    id)."""
     global _of_process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that trains
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

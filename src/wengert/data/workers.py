@@ -1,4 +1,4 @@
-"""Workers of a loader, and how their results are put in order: processes or threads that fetch batches ahead of use.
+"""Workers of a loader: processes or threads that prefetch batches, and the ordering of their results.
 
 In: tasks, one after another. Out: what came of them, in the order of the tasks. Each process has a connection of its
 own and no lock is shared, so that a worker can die at any moment without harm to the others: its loader gets an error
@@ -42,23 +42,23 @@ GRACE = 1.0
 
 
 class Crew(Protocol):
-    """Workers of one kind."""
+    """A group of workers of one kind."""
 
     def submit(self, worker: int, task: FetchTask) -> None:
-        """Give a worker a task."""
+        """Submit a task to a worker."""
         ...
 
     def collect(self, seconds: float | None, busy: Iterable[int]) -> list[tuple[int, Reply]]:
-        """The results that have come; if there are none, wait so long for one of the busy workers. None: for ever."""
+        """The results received; if there are none, wait up to `timeout` for a busy worker (None: forever)."""
         ...
 
     def end(self) -> None:
-        """Have all workers end."""
+        """Stop all workers."""
         ...
 
 
 class Workers:
-    """Workers that a loader has started, for one epoch or for many; `run` gives them the tasks of an epoch."""
+    """The workers that a loader has started, for one or many epochs; `run` gives them the tasks of an epoch."""
 
     def __init__(self, job: WorkerJob, dataset: Any, count: int, method: Any = None, timeout: float = 0) -> None:
         self.count, self.timeout = count, timeout
@@ -72,15 +72,15 @@ class Workers:
         self._finalizer = weakref.finalize(self, _end, self._crew, os.getpid())
 
     def run(self, tasks: Iterable[Any], ahead: int, in_order: bool = True) -> EpochResults:
-        """The results of tasks, of which `ahead` are given out before their results are asked for.
+        """Yield the results of tasks, `ahead` of which are submitted in advance.
 
-        A run that was begun before gives nothing any more.
+        An earlier run yields nothing more.
         """
         self._epoch += 1
         return EpochResults(self, self._crew, self._epoch, iter(tasks), max(ahead, 1), in_order)
 
     def is_current(self, epoch: int) -> bool:
-        """Whether no other run was begun since."""
+        """Whether no other run has begun since."""
         return epoch == self._epoch
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ def _end(crew: Crew, owner: int) -> None:
 
 
 class EpochResults:
-    """The results of one epoch's tasks, which go to the workers in turn; one whose stream has ended gets no more."""
+    """The results of one epoch's tasks, given to the workers in turn; a worker whose stream has ended gets no more."""
 
     def __init__(
         self, workers: Workers, crew: Crew, epoch: int, tasks: Iterator[Any], ahead: int, in_order: bool
@@ -142,7 +142,7 @@ class EpochResults:
         return True
 
     def _give_quietly(self) -> None:
-        """Give out one more task. A worker that is found dead is reported when its result is asked for."""
+        """Give out one more task. A worker that is found dead is reported when its result is requested."""
         with suppress(_WorkerDied):
             self._give()
 
@@ -175,7 +175,7 @@ class EpochResults:
         if not found and deadline is not None and time.monotonic() >= deadline:
             names = ", ".join(map(str, sorted(busy)))
             raise RuntimeError(
-                f"DataLoader timed out after {self._workers.timeout} seconds: no batch came from worker {names}"
+                f"DataLoader timed out after {self._workers.timeout} seconds: got no batch from worker {names}"
             )
         for worker, reply in found:
             if reply.epoch == self._epoch:
@@ -210,19 +210,19 @@ class Threads:
             self._tasks.append(tasks)
 
     def submit(self, worker: int, task: FetchTask) -> None:
-        """Give a worker a task."""
+        """Submit a task to a worker."""
         self._newest[0] = task.epoch
         self._tasks[worker].put(task)
 
     def collect(self, seconds: float | None, busy: Iterable[int]) -> list[tuple[int, Reply]]:
-        """The results that have come, after waiting for one."""
+        """Wait for a result, and return those received."""
         try:
             return [self._replies.get(timeout=seconds)]
         except Empty:
             return []
 
     def end(self) -> None:
-        """Have all threads end, each after the task it is at."""
+        """Stop all threads, each after its current task."""
         self._newest[0] = -1
         for tasks in self._tasks:
             tasks.put(None)
@@ -278,7 +278,7 @@ class Processes:
             raise self._death(worker) from None
 
     def collect(self, seconds: float | None, busy: Iterable[int]) -> list[tuple[int, Reply]]:
-        """The results that have come; raises where a busy worker has died."""
+        """The results received; raises an error if a busy worker has died."""
         for worker in self._gone.intersection(busy):
             raise self._death(worker)
         connections = {self._connections[i]: i for i in range(len(self._connections)) if i not in self._gone}
@@ -316,12 +316,12 @@ class Processes:
             how = f"exit status {code}"
         hint = " Was memory short?" if code == -9 else ""
         return _WorkerDied(
-            f"DataLoader worker {worker} (pid(s) {process.pid}) exited unexpectedly: {how}.{hint} With num_workers=0 "
-            "an error of the data set shows where it happens"
+            f"DataLoader worker {worker} (pid(s) {process.pid}) exited unexpectedly: {how}.{hint} With num_workers=0, "
+            "an error in the data set is raised where it happens"
         )
 
     def end(self) -> None:
-        """Have all processes end: they are told to stop, and those that do not are killed."""
+        """Stop all processes: they are asked to exit, and those that do not are killed."""
         for connection in self._connections:
             with suppress(OSError):
                 connection.send(None)

@@ -1,7 +1,6 @@
-"""What all ranks have to agree on before they go on, such as the program that they are about to run.
+"""What all ranks must agree on before they continue, such as the program that they are about to run.
 
-Ranks send digests. Only where those differ are two ranks asked for descriptions, of which the first difference is
-shown.
+Ranks send digests. Only if they differ, two ranks are asked for descriptions, and the first difference is shown.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from wengert.distributed.reports import listed
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out of a comparison: all the same, or whom to ask for descriptions."""
+    """The outcome of a comparison: all equal, or the ranks to ask for descriptions."""
 
     same: bool
     ask: tuple[int, ...] = ()
@@ -30,14 +29,14 @@ class _Question:
 
 
 class Agreements:
-    """The comparisons of a job: the n-th of every rank belong together, whatever they are about."""
+    """The comparisons of a job: the n-th comparisons of all ranks are matched, whatever they are about."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._questions: dict[int, _Question] = {}
 
     def add(self, rank: int, number: int, key: str, digest: str) -> Verdict | None:
-        """A rank's digest; a verdict when it was the last."""
+        """Add a rank's digest; returns a verdict after the last one."""
         question = self._questions.setdefault(number, _Question())
         question.said[rank] = (key, digest)
         if len(question.said) < self._size:
@@ -51,7 +50,7 @@ class Agreements:
         return Verdict(False, question.ask)
 
     def described(self, rank: int, number: int, lines: list[str]) -> tuple[str, list[int]] | None:
-        """A rank's description; the text of the difference, and between whom, when both are there."""
+        """Add a rank's description; once both have arrived, returns the text of the difference and the two ranks."""
         question = self._questions[number]
         question.lines[rank] = lines
         if not all(r in question.lines for r in question.ask):
@@ -71,13 +70,15 @@ def _text(question: _Question) -> str:
     about = key if key == other else f"{key}; {other}"
     place, pair = difference(question.lines[first], question.lines[second])
     sides = [[r for r in sorted(question.said) if question.said[r] == question.said[rank]] for rank in question.ask]
-    lines = [f"{listed(sides[0])} and {listed(sides[1])} would run different programs ({about}), from line {place} on:"]
+    lines = [
+        (f"{listed(sides[0])} and {listed(sides[1])} would run different programs ({about}), starting at line {place}:")
+    ]
     lines += [f"rank {rank}: {line}" for rank, line in zip(question.ask, pair)]
-    return "\n  ".join([*lines, "Nothing was sent yet. Every rank has to run the same program on the same shapes"])
+    return "\n  ".join([*lines, "Nothing was sent yet. Every rank must run the same program on the same shapes"])
 
 
 def difference(first: Sequence[str], second: Sequence[str]) -> tuple[int, tuple[str, str]]:
-    """The number of the first line in which two descriptions differ, and that line of both.
+    """The number of the first line in which two descriptions differ, and both versions of it.
 
     >>> difference(["add", "exp"], ["add", "log"])
     (2, ('exp', 'log'))
@@ -86,5 +87,5 @@ def difference(first: Sequence[str], second: Sequence[str]) -> tuple[int, tuple[
     for number, pair in enumerate(zip_longest(first, second, fillvalue=end), start=1):
         if pair[0] != pair[1]:
             return number, pair
-    same = "(described in the same words, with another digest)"
+    same = "(the same description, but a different digest)"
     return len(first) + 1, (same, same)

@@ -1,8 +1,9 @@
-"""A save in the background: a thread writes this rank's file, and on rank 0 then the manifest, while training goes on.
+"""A save in the background: a thread writes this rank's file, and on rank 0 then the manifest, while training
+continues.
 
-No collective runs here: those of the program go on meanwhile, in an order that all ranks keep. Rank 0 learns that
-another rank is done from its file, which has its name once it is complete. In: a snapshot. Out: a checkpoint, or an
-error that waits for whoever asks.
+No collective runs here: the program's collectives continue meanwhile, in an order that all ranks share. Rank 0 learns
+that another rank is done from its file, which gets its final name once it is complete. In: a snapshot. Out: a
+checkpoint, or an error that is raised on request.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PAUSE = 0.02
 
 
 class SaveOrder(NamedTuple):
-    """What is to be saved, and where."""
+    """What to save, and where."""
 
     folder: Path
     step: int | None
@@ -43,12 +44,12 @@ class SaveOrder(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What is said of the checkpoint where ranks are lost, once it is complete."""
+        """The advice about the checkpoint that is shown when ranks are lost, once it is complete."""
         return f"{self.folder} (any number of ranks): {self.resume}" if self.resume else str(self.folder)
 
 
 class Saving:
-    """A save that is under way on this rank."""
+    """A save in progress on this rank."""
 
     def __init__(self, order: SaveOrder, snapshot: Snapshot) -> None:
         self.order = order
@@ -64,22 +65,22 @@ class Saving:
         self._thread.start()
 
     def written(self) -> BaseException | None:
-        """Wait until this rank's file is written; what went wrong with that, if anything did."""
+        """Wait until this rank's file is written; returns the error, if there was one."""
         self._written.wait()
         return None if self._has_written else self.error
 
     def finished(self) -> BaseException | None:
-        """Wait until all that this rank has to do is done; what went wrong, if anything did."""
+        """Wait until this rank's work is done; returns the error, if there was one."""
         self._thread.join()
         return self.error
 
     def abandon(self) -> None:
-        """Wait for no other rank any longer."""
+        """Stop waiting for other ranks."""
         self._abandoned.set()
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do on this rank."""
+        """Whether this rank has nothing left to do."""
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -130,7 +131,7 @@ class Saving:
             limit = DEADLINE if threading.main_thread().is_alive() else DEADLINE_AT_EXIT
             if self._abandoned.is_set() or time.monotonic() - since > limit:
                 ranks = ", ".join(map(str, missing))
-                raise FileError(f"save: {order.name!r} has no file of the ranks {ranks}, and nothing more comes")
+                raise FileError(f"save: {order.name!r} has no files from the ranks {ranks}, and no more are coming")
             self._abandoned.wait(PAUSE)
 
     def _raise_if_failed(self, ranks: list[int]) -> None:

@@ -1,6 +1,6 @@
 """How a rank of `wengert launch` begins: `python -m wengert.distributed.begin script.py arguments`.
 
-It joins the control plane before the script's first line, so that a rank that ends while it imports is missed as well.
+It joins the control plane before the script's first line, so that a rank that dies during imports is noticed too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Checkpoints that are free of the world's size: saved by any number of ranks, loaded by any other.
+"""Checkpoints independent of the world's size: saved by any number of ranks, loaded by any other.
 
-Each rank writes the blocks that it holds into a file of its own; rank 0 writes the manifest when all are there. A rank
-that loads reads what its blocks need, whoever wrote it. Neighbours: `shards` and `background` write,
+Each rank writes the blocks that it holds to its own file; rank 0 writes the manifest when all files exist. A loading
+rank reads what its blocks need, whichever rank wrote it. Neighbours: `shards` and `background` write,
 `api.sharded_files` reads, `wg.load` gives whole tensors of the same folders in one process.
 """
 
@@ -47,7 +47,7 @@ class Saver:
         then: Callable[[Path], None] | None = None,
         resume: str = "",
     ) -> None:
-        """Copy what this rank writes of a state, and begin to write it; the save before it is waited for."""
+        """Copy this rank's part of a state and begin to write it, after waiting for the previous save."""
         self.wait(group)
         with during("saving"):
             snapshot = _begun(folder, state, group)
@@ -56,7 +56,7 @@ class Saver:
         self.saving.start()
 
     def wait(self, group: Communicator) -> None:
-        """Wait for the save under way. Every rank raises if one of them failed."""
+        """Wait for the save in progress. If it failed on any rank, every rank raises an error."""
         saving, self.saving = self.saving, None
         if saving is None:
             return
@@ -75,7 +75,7 @@ class Saver:
             communication.watcher.saved(saving.order.advice)
 
     def abandon(self) -> None:
-        """Wait for no other rank any longer: the world has ended."""
+        """Stop waiting for other ranks: the world has ended."""
         if self.saving is not None:
             self.saving.abandon()
 
@@ -119,14 +119,15 @@ def _agreed_nonce(folder: Path, digest: int, group: Communicator) -> str:
     different = np.flatnonzero(digests != digests[0])
     if different.size:
         raise FileError(
-            f"save_checkpoint: rank {different[0]} saves other tensors, or another step, than rank 0 to "
-            f"{str(folder)!r}; every rank saves the same state"
+            f"save_checkpoint: rank {different[0]} saves different tensors, or another step, than rank 0 to "
+            f"{str(folder)!r}; every rank must save the same state"
         )
     halves = [int(_gathered(int(nonce[at : at + 8], 16), group)[0]) for at in (0, 8)]
     lacking = np.flatnonzero(_gathered(int(not folder.is_dir()), group))
     if lacking.size:
         raise FileError(
-            f"save_checkpoint: rank {lacking[0]} does not see {str(folder)!r}: is it on its machine's disk?"
+            f"save_checkpoint: rank {lacking[0]} cannot see {str(folder)!r}: is the folder on another machine's local "
+            "disk?"
         )
     return "".join(f"{half:08x}" for half in halves)
 
@@ -144,12 +145,12 @@ def save_checkpoint(
     then: Callable[[Path], None] | None = None,
     resume: str = "",
 ) -> Path:
-    """Save a nested container of tensors, numbers and strings to a folder; every rank calls it with its part.
+    """Save a nested container of tensors, numbers and strings to a folder; every rank must call it with its part.
 
-    Each rank writes the blocks that it holds, in the background; what is equal on all, and all that is no tensor, is
-    rank 0's. The call returns when the blocks are copied. The next one waits for the writing, and raises what went
-    wrong with it; so does `wait_for_checkpoint`. `then` is called on rank 0 when the checkpoint is complete;
-    `resume` is the command that goes on from it, which is told where ranks are lost.
+    Each rank writes the blocks that it holds, in the background; rank 0 writes replicated tensors and everything that
+    is not a tensor. The call returns once the blocks are copied. The next call, or `wait_for_checkpoint`, waits for the
+    files and raises an error if writing failed. `then` is called on rank 0 when the checkpoint is complete; `resume` is
+    the command that resumes from it, which is shown when ranks are lost.
 
     >>> import tempfile, wengert as wg
     >>> folder = wg.distributed.save_checkpoint(tempfile.mkdtemp() + "/step-10", {"w": wg.ones(3)}, step=10)
@@ -159,13 +160,13 @@ def save_checkpoint(
     """
     place = path_of(folder, "save_checkpoint")
     if place.exists() and not place.is_dir():
-        raise FileError(f"save_checkpoint: {str(place)!r} is a file; a checkpoint is a folder")
+        raise FileError(f"save_checkpoint: {str(place)!r} is a file, but a checkpoint is a folder")
     _saver.save(place, state, step, communicator(current.group()), then, resume)
     return place
 
 
 def wait_for_checkpoint() -> None:
-    """Wait until the last checkpoint is saved, on all ranks; raises what went wrong.
+    """Wait until the last checkpoint is saved on all ranks; raises an error if saving failed.
 
     >>> import wengert as wg
     >>> import os, tempfile
@@ -178,15 +179,16 @@ def wait_for_checkpoint() -> None:
 
 
 def abandon_checkpoint() -> None:
-    """Let go of the save under way where other ranks are lost: what is written of it stays incomplete."""
+    """Abandon the save in progress after other ranks are lost; the checkpoint stays incomplete."""
     _saver.abandon()
 
 
 def load_checkpoint(folder: str | os.PathLike[str], like: Any = None) -> Any:
-    """What `save_checkpoint` wrote, on however many ranks; tensors that `like` has blocks of come as those blocks.
+    """Load what `save_checkpoint` wrote, on any number of ranks; tensors of which `like` has blocks are loaded as those
+    blocks.
 
-    `like` is a state as this rank has it: of a tensor that is sharded there, this rank's block is read, by its
-    placement there. All others come whole, as `wg.load` gives them.
+    `like` is the state on this rank: for a tensor that is sharded there, this rank's block is read according to its
+    placement. All other tensors are loaded whole, as by `wg.load`.
 
     >>> import wengert as wg
     >>> import tempfile
@@ -200,12 +202,12 @@ def load_checkpoint(folder: str | os.PathLike[str], like: Any = None) -> Any:
     if not place.exists():
         raise FileError(f"load_checkpoint: there is no folder {str(place)!r}")
     if not is_checkpoint(place):
-        raise FileError(f"load_checkpoint: {str(place)!r} is no folder of a checkpoint; wg.load reads files")
+        raise FileError(f"load_checkpoint: {str(place)!r} is not a checkpoint folder; wg.load reads files")
     return read_checkpoint(place, like, current.rank)
 
 
 def read_checkpoint(folder: Path, like: Any, rank: int) -> Any:
-    """The state in a checkpoint as a rank takes it."""
+    """Read the state in a checkpoint for one rank."""
     manifest = read_manifest(folder)
     placed = {name: array for name, array in _arrays(like).items() if isinstance(array, ShardedArray)}
     arrays, made = {}, {}
@@ -227,7 +229,7 @@ def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: Shar
     is_pairs = like.dtype == complex128  # stored with an axis of real and imaginary parts behind the others
     shape = stored.shape[:-1] if is_pairs else stored.shape
     if shape != like.shape:
-        raise ShapeError(f"load_checkpoint: {name!r} has shape {shape} in the checkpoint, and {like.shape} here")
+        raise ShapeError(f"load_checkpoint: {name!r} has shape {shape} in the checkpoint, but {like.shape} here")
     parts = (slice(0, 2),) if is_pairs else ()
     pieces = [(reader.read(name, (*place, *parts)), inside) for place, inside in like.placement.pieces(shape, rank)]
     found = pieces[0][0]

@@ -1,7 +1,7 @@
-"""The control plane: one connection a rank, over which ranks learn what became of the others. Nobody hangs.
+"""The control plane: one connection per rank, over which ranks learn what happened to the others, so that none hangs.
 
 The launcher listens, or rank 0 where there is none (`control_server`); every rank connects (`control_rank`). `join`
-finds out where, from what the job was started with.
+finds the address from the environment of the job.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Share = Callable[[str], str]
 def join(
     rank: int, size: int, address: str | None = None, nonce: str | None = None, share: Share | None = None
 ) -> Control:
-    """Join the job's control plane as a rank, or return the connection that there is.
+    """Join the job's control plane as a rank, or return the existing connection.
 
-    The address is that of `wengert launch` (WENGERT_CONTROL). Where there is none, rank 0 listens, and the others hear
-    of it by `share`; without that, it listens at MASTER_ADDR and MASTER_PORT.
+    The address comes from `wengert launch` (WENGERT_CONTROL). Without one, rank 0 listens and tells the others its
+    address through `share`; without `share`, it listens at MASTER_ADDR and MASTER_PORT.
     """
     global current
     if current is not None and current.is_open:
         if (current.rank, current.size) != (rank, size):
             raise DistributedError(
-                f"this process is rank {rank} of {size}, and was started as rank {current.rank} of {current.size}"
+                f"this process is rank {rank} of {size}, but was started as rank {current.rank} of {current.size}"
             )
         return current
     current = connect(address, nonce or "", rank, size) if address else _met(rank, size, share)
@@ -87,7 +87,7 @@ def _master() -> tuple[str, str]:
 
 
 def connect(address: str, nonce: str, rank: int, size: int) -> Control:
-    """Join the control plane at an address, as a rank; waits until somebody listens there, up to the deadline."""
+    """Join the control plane at an address, as a rank; waits until a server listens there, up to the deadline."""
     host, port = parts_of(address)
     if host == socket.gethostname():  # which is reached whether or not its name is known to anybody
         host = "127.0.0.1"
@@ -96,7 +96,7 @@ def connect(address: str, nonce: str, rank: int, size: int) -> Control:
         welcome = _introduced(connection, nonce, rank, size)
     except (OSError, ValueError) as error:
         connection.close()
-        raise DistributedError(f"control plane: {address} does not speak as one ({error})") from None
+        raise DistributedError(f"control plane: the server at {address} is not a control plane ({error})") from None
     if "refused" in welcome:
         connection.close()
         raise DistributedError(f"control plane: {address} refuses rank {rank}: {welcome['refused']}")
@@ -112,7 +112,7 @@ def _reached(host: str, port: int, until: float) -> socket.socket:
         except OSError as error:
             if time.monotonic() > until:
                 raise DistributedError(
-                    f"control plane: nobody listens at {host}:{port} ({error}). Rank 0, or the launcher, has to be "
+                    f"control plane: no server listens at {host}:{port} ({error}). Rank 0, or the launcher, must be "
                     "running there"
                 ) from None
             time.sleep(0.05)
@@ -140,5 +140,5 @@ def _next(connection: socket.socket, lines: LineReader) -> Message:
         messages = lines.feed(data)
         if messages:
             if not {"challenge", "welcome", "refused"} & set(messages[0]):
-                raise ValueError("it said something else")
+                raise ValueError("it sent an unexpected message")
             return messages[0]

@@ -1,9 +1,9 @@
-"""A rank's end of the control plane: it says what this rank does, hears what became of the others, and raises.
+"""A rank's end of the control plane: it reports what this rank does, receives news of the others, and raises errors.
 
-Two threads serve a rank. One sends a report a second, and at once when the state changes; it also counts how long a
-collective waits. The other one listens. When a rank is lost, the main thread is interrupted and raises RankLost
-wherever it is: in a collective, in a sleep, between two lines of Python. A rank that saves may finish that first. A
-main thread that cannot be interrupted, since it is stuck in C, ends with the process five seconds later.
+Each rank has two threads. One sends a report every second, and at once when the state changes; it also measures how
+long a collective waits. The other one listens. When a rank is lost, the main thread is interrupted and raises RankLost
+wherever it is: in a collective, in a sleep, between two lines of Python. A rank that is saving may finish first. If the
+main thread is stuck in C code and cannot be interrupted, the process exits after five seconds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MANY = 64  # ranks, from which on they report less often than ten times a secon
 
 
 def line_of(location: Location | str) -> str:
-    """A location as it is told: `train.py:31: loss.backward()`."""
+    """A location as shown in messages: `train.py:31: loss.backward()`."""
     if location is None or isinstance(location, str):
         return location or ""
     line = source_line(location)
@@ -54,7 +54,7 @@ def line_of(location: Location | str) -> str:
 
 
 class Control:
-    """One rank's connection. `entering`, `left`, `state`, `step` and `saved` only note something, and cost little."""
+    """One rank's connection. `entering`, `left`, `state`, `step` and `saved` only record something, and are cheap."""
 
     def __init__(self, connection: socket.socket, rank: int, size: int, served: Message) -> None:
         self.rank = rank
@@ -93,7 +93,7 @@ class Control:
     # --- what this rank does --------------------------------------------------------------------------------------
 
     def entering(self, number: int, name: str, bytes: int, location: Location | str, ranks: Sequence[int] = ()) -> None:
-        """This rank enters a collective of a group (all ranks, if none are given)."""
+        """Note that this rank enters a collective of a group (all ranks by default)."""
         self.check()
         series = ",".join(map(str, ranks)) if ranks else "all"
         self._numbers[series] = number
@@ -101,14 +101,14 @@ class Control:
         self._call = self._last = (Call(number, name, bytes, "", series, tuple(ranks)), location)
 
     def left(self) -> None:
-        """The collective is done."""
+        """Note that the collective is done."""
         self._call = None
         self._since = time.monotonic()
 
     def state(self, name: str) -> None:
-        """What this rank does from now on, outside of collectives: one of STATES."""
+        """Set what this rank does from now on, outside collectives: one of STATES."""
         if name not in STATES:
-            raise ValueError(f"a rank is {' or '.join(STATES)}, not {name!r}")
+            raise ValueError(f"a rank's state must be {' or '.join(STATES)}, not {name!r}")
         self._be(name)
         self.check()
 
@@ -119,7 +119,7 @@ class Control:
 
     @contextmanager
     def during(self, name: str) -> Iterator[None]:
-        """Be in a state inside of a block, and in the one before behind it."""
+        """Set the state for a block, and restore the previous one after it."""
         before = self._state
         self.state(name)
         try:
@@ -129,7 +129,8 @@ class Control:
         self.check()
 
     def step(self, number: int | None = None) -> None:
-        """A step begins: this one, or the next. Who numbers their steps is not counted for."""
+        """Note that a step begins: the given one, or the next. Steps are counted automatically unless numbers are
+        given."""
         if number is None and self._is_numbered:
             return
         self._is_numbered = number is not None
@@ -137,12 +138,12 @@ class Control:
         self._me = replace(self._me, step=number if number is not None else (0 if before is None else before + 1))
 
     def saved(self, checkpoint: str) -> None:
-        """A checkpoint is whole; the text is what is said of it after a loss."""
+        """Note that a checkpoint is complete; the text is shown after a loss."""
         self._me = replace(self._me, checkpoint=checkpoint)
         self._changed.set()
 
     def check(self) -> None:
-        """Raise what ends the job, if anything does. Whoever waits for other ranks calls this again and again."""
+        """Raise the error that ends the job, if there is one. Code that waits for other ranks calls this repeatedly."""
         if self._news is not None:
             self._raised = True
             raise self._error(self._news)
@@ -150,10 +151,10 @@ class Control:
     # --- what ranks ask each other ----------------------------------------------------------------------------------
 
     def agree(self, key: str, digest: str, describe: Callable[[], Sequence[str]]) -> None:
-        """Return when all ranks have the same digest of `key`, and the same versions of what they run on; raise
-        ProgramMismatch otherwise, with the first line that differs of what `describe` gives on two of them.
+        """Return when all ranks have the same digest for `key` and run the same versions. Otherwise raise
+        ProgramMismatch with the first line in which the `describe()` texts of two ranks differ.
 
-        The n-th agreement of a rank is compared with the n-th of the others. Nothing else is sent before.
+        The n-th agreement of a rank is compared with the n-th of the others. It precedes all other communication.
         """
         if self.size == 1:
             return
@@ -166,11 +167,11 @@ class Control:
         del self._described[number]
 
     def publish(self, key: str, value: str) -> None:
-        """Have a text ready for whoever fetches it, on any rank."""
+        """Publish a text for any rank to fetch."""
         self._send({"publish": {key: value}})
 
     def fetch(self, key: str) -> str:
-        """The text that a rank published; waits for it."""
+        """Wait for and return the text that a rank published."""
         call = Call(0, f"fetching {key!r}, which no rank has published", 0, "", f"value {key}", (self.rank,))
         return str(self._ask({"fetch": key}, call, here(), f"value {key}"))
 
@@ -193,7 +194,7 @@ class Control:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Say goodbye: this rank ends, and all is well."""
+        """Report that this rank ends normally, and close the connection."""
         if self.is_open:
             self._raised = True  # this rank needs the others no more: no news is raised
             self._send({"report": self._now().wire(), "bye": True})
@@ -207,12 +208,12 @@ class Control:
             endings.restore(self._interrupts)
 
     def let_go(self) -> None:
-        """In a forked child: the connection is the parent's."""
+        """Drop the connection in a forked child: it belongs to the parent."""
         self.is_open = False
         self._socket.close()
 
     def fail(self, error: BaseException, show: Callable[[], None]) -> None:
-        """End this process with an error, as an exception that nobody catches does; `show` is how it is shown."""
+        """End this process with an error, as an uncaught exception does; `show` prints it."""
         self._failing()
         show()
         if self._failed(type(error), error):
@@ -223,7 +224,7 @@ class Control:
         self._raised = True
 
     def _failed(self, kind: type[BaseException], error: BaseException) -> bool:
-        """An exception ends this rank: the others are told why. Whether the process has to be left at once."""
+        """An exception ends this rank: the others are told why. Returns whether the process must exit at once."""
         if not self.is_open:
             return False
         if self._news is None:

@@ -1,8 +1,8 @@
-"""The listening end of the control plane: who is there, what each rank does, and who has to be told.
+"""The server of the control plane: it tracks which ranks are connected and what they do, and notifies them.
 
-It runs as a thread of the launcher, or of rank 0 where there is no launcher. Every rank keeps one connection, proved
-with the job's nonce. A connection that closes without a word is a rank that died, and all others are told at once. The
-first thing that goes wrong is what is told: what follows from it (others that end, too) is not.
+It runs as a thread of the launcher, or of rank 0 where there is no launcher. Every rank keeps one connection,
+authenticated with the job's nonce. If a connection closes without a goodbye, the rank has died, and all others are
+notified at once. Only the first failure is reported, not its consequences (other ranks that also end).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RAISING = 1.2
 
 
 class Server(Listener):
-    """The control plane of a job of `size` ranks. `exit_status` knows how a rank's process ended, if anybody does."""
+    """The control plane of a job of `size` ranks. `exit_status` returns how a rank's process ended, if known."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Server(Listener):
         self._over_in = 0
 
     def close(self) -> None:
-        """Tell those who are still there that nobody listens any more, and end."""
+        """Tell the remaining ranks that the server stops, and stop."""
         self.do(self._finish)
         self.join(2.0)
 
     def close_when_alone(self, seconds: float = 5.0) -> None:
-        """Close when all ranks have said goodbye or something went wrong; or after so many seconds."""
+        """Close when all ranks have left or there was an error, or after this many seconds."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.over.is_set() and not self._is_alone():
             time.sleep(0.01)
@@ -70,7 +70,7 @@ class Server(Listener):
         return len(self._ranks) == self.size and all(peer.is_done for peer in list(self._ranks.values()))
 
     def error(self) -> str:
-        """What went wrong first, in words, as ranks raise it; empty as long as nothing did."""
+        """The first error, as the text that ranks raise; empty if there is none."""
         if self.loss is not None:
             ago = time.monotonic() - self._over_at
             return f"RankLost: {lost(replace(self.loss, seconds=ago))}"
@@ -78,18 +78,19 @@ class Server(Listener):
         return "".join(f"{names[kind]}: {said['text']}" for kind, said in self._ending.items())
 
     def connected(self) -> int:
-        """How many ranks have a connection."""
+        """The number of connected ranks."""
         return sum(peer.rank >= 0 for peer in list(self.peers.values()))
 
     def reports(self) -> list[Report]:
-        """The last reports of the ranks that ever joined."""
+        """The last reports of all ranks that have joined."""
         return [peer.seen() for _, peer in sorted(list(self._ranks.items()))]
 
     def blame(self, pid: int, status: int | None, is_sure: bool) -> None:
-        """Somebody who saw it (mpiexec) says which process ended, and how.
+        """Record which process ended and how, as reported by an observer (mpiexec).
 
-        Some end the other ranks so quickly that they are gone at the same moment for us. Among those, one who is sure
-        is believed. Who is not (MPICH's may name a rank that it ended itself) may tell the signal of the one we know.
+        Some launchers end the other ranks so quickly that they all seem to end at once. A report that is certain is
+        believed. One that is not (MPICH's may name a rank that it ended itself) can only add the signal of the rank we
+        know.
         """
         culprit = next((report for report in self.reports() if report.pid == pid), None)
         if self.loss is None or culprit is None or culprit.rank not in self._suspects:
@@ -100,11 +101,11 @@ class Server(Listener):
             self.loss = self.loss.ended_by(status)
 
     def lose(self, rank: int, status: int | None, reason: str = "") -> None:
-        """Somebody who saw it says that a rank has ended, which may never have joined."""
+        """Record that a rank has ended, as reported by an observer; the rank may never have joined."""
         self.do(lambda: self._lose(self._loss(rank, reason).ended_by(status)))
 
     def ask_to_stop(self, number: int) -> None:
-        """Tell all ranks of a signal after which they should end by themselves."""
+        """Tell all ranks about a signal after which they should end by themselves."""
         self.do(lambda: self._tell({"stop": number}))
 
     # --- connections ------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ class Server(Listener):
                 self.send(peer, message)
 
     def closed(self, peer: Peer) -> None:
-        """A connection is closed: a rank died, unless it said something before."""
+        """Handle a closed connection: the rank died, unless it had left."""
         if self._ranks.get(peer.rank) is peer and not peer.is_done:
             peer.is_done = True
             self._suspect(peer.rank)
@@ -134,7 +135,7 @@ class Server(Listener):
     # --- what ranks say -------------------------------------------------------------------------------------------
 
     def hear(self, peer: Peer, message: Message) -> None:
-        """A message came."""
+        """Handle a message."""
         if peer.rank < 0:
             self._welcome(peer, message)
             return
@@ -172,15 +173,15 @@ class Server(Listener):
 
     def _refusal(self, peer: Peer, message: Message) -> str:
         if not is_proof(message.get("hello"), self.nonce, peer.challenge):
-            return "its nonce (WENGERT_NONCE) is that of another job"
+            return "its nonce (WENGERT_NONCE) belongs to another job"
         rank, size = message.get("rank"), message.get("size")
         if size != self.size:
-            return f"it was started as one of {size} ranks, and this job has {self.size}"
+            return f"it was started as one of {size} ranks, but this job has {self.size}"
         if not isinstance(rank, int) or not 0 <= rank < self.size:
             return f"there is no rank {rank} among {self.size}"
         if rank in self._ranks:
             there = self._ranks[rank].report
-            return f"there is a rank {rank} already: host {there.host}, pid {there.pid}"
+            return f"there is already a rank {rank}: host {there.host}, pid {there.pid}"
         return ""
 
     def _answer(self, peer: Peer) -> None:
@@ -205,14 +206,14 @@ class Server(Listener):
             self.send(peer, {"table": table})
 
     def _differs(self, peer: Peer, call: Call, came: Iterable[int]) -> bool:
-        """Whether another rank came to the same collective for another one; then all are told."""
+        """Whether another rank entered a different collective at this point; then all are notified."""
         for rank in came if call.series != AGREEMENT else ():  # which are compared by what they are about
             other = self._ranks[rank].report.call
             if other is None or (other.series, other.number) != (call.series, call.number):
                 continue
             if (other.name, other.bytes) != (call.name, call.bytes):
                 first, second = sorted([(peer.rank, call), (rank, other)], key=lambda pair: pair[0])
-                text = f"ranks {first[0]} and {second[0]} came to different collectives, number {call.number} of both:"
+                text = f"ranks {first[0]} and {second[0]} reached different collectives as their number {call.number}:"
                 lines = [f"rank {number}: {what}" for number, what in (first, second)]
                 self._end({"mismatch": {"text": "\n  ".join([text, *lines]), "ranks": [first[0], second[0]]}})
                 return True

@@ -1,7 +1,7 @@
-"""How a rank's process ends when the job does: the main thread is interrupted, exceptions are told, nothing waits.
+"""How a rank's process ends when the job does: the main thread is interrupted, exceptions are reported, nothing waits.
 
-Interrupting is a signal to the main thread, whose handler raises there. It is SIGURG, which is ignored where nobody
-handles it and which no batch system uses for its own ends.
+Interrupting is a signal to the main thread, whose handler raises there. It is SIGURG, which is ignored by default and
+not used by batch systems.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAVING = 2.0  # seconds that functions registered with atexit have, once the j
 
 
 def interrupt_with(handler: Handler) -> Any:
-    """Have `interrupt` call this in the main thread; what was there before, or None where that cannot be."""
+    """Have `interrupt` call this in the main thread; returns the previous handler, or None if that is impossible."""
     number = getattr(signal, "SIGURG", None)
     if number is None or threading.current_thread() is not threading.main_thread():
         return None
@@ -39,16 +39,16 @@ def interrupt(installed: Any) -> None:
 
 
 def restore(installed: Any) -> None:
-    """Put back what handled the signal before."""
+    """Restore the previous signal handler."""
     if installed is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGURG, installed)
 
 
 def on_exception(begins: Callable[[], None], told: Told) -> None:
-    """Have an exception that ends this process told: `begins` before it is shown, `told` behind.
+    """Report an exception that ends this process: call `begins` before it is shown and `told` after it.
 
-    Where `told` says so, the process is left right behind: what the interpreter would do at its end (MPI's own end, for
-    one) waits for ranks that are no longer there. Functions registered with `atexit` still run.
+    If `told` returns true, the process exits immediately afterwards: the interpreter's own shutdown (such as MPI's
+    finalizer) would wait for ranks that are gone. Functions registered with `atexit` still run.
     """
     before = sys.excepthook
 
@@ -62,9 +62,9 @@ def on_exception(begins: Callable[[], None], told: Told) -> None:
 
 
 def leave(status: int) -> None:
-    """End this process, with functions registered with `atexit` but without the interpreter's own end.
+    """Exit this process: run functions registered with `atexit`, but skip the interpreter's own shutdown.
 
-    Its workers are ended first: one of those functions would wait for them.
+    Its workers are stopped first, because one of those functions would wait for them.
     """
     timer = threading.Timer(_LEAVING, os._exit, (status,))
     timer.daemon = True
@@ -78,7 +78,7 @@ def leave(status: int) -> None:
 
 
 def end_now(text: str) -> None:
-    """End this process from another thread than the main one, which is stuck."""
+    """End this process from a thread other than the main one, which is stuck."""
     sys.stderr.write(f"wengert: {text}\n")
     _flush()
     os._exit(1)

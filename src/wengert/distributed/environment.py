@@ -1,4 +1,4 @@
-"""Which rank this process is, as its launcher says in the environment.
+"""The rank of this process, from the environment variables of its launcher.
 
 In: environment variables of `wengert launch`, of `mpiexec` (Open MPI's, and MPICH's or Intel's), of `torchrun`, of
 `srun`. Out: a `Launched`. Launchers run inside each other (`mpiexec` in a job of SLURM's, `torchrun` under `srun`): the
@@ -16,7 +16,7 @@ from wengert.core.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Launcher:
-    """A launcher: the variables that it sets, and whether it brings up MPI."""
+    """A launcher: the variables that it sets, and whether it starts MPI."""
 
     name: str
     rank: str
@@ -36,7 +36,7 @@ LAUNCHERS = (
 
 @dataclass(frozen=True)
 class Launched:
-    """Which rank this process is, of how many, on its machine and in all, and who says so."""
+    """This process's rank and the number of ranks, on its machine and in total, and the launcher that set them."""
 
     rank: int
     size: int
@@ -53,7 +53,7 @@ ALONE = Launched(0, 1, 0, "nobody", False)
 def launched(
     rank: int | None = None, size: int | None = None, address: str | None = None, env: Mapping[str, str] | None = None
 ) -> Launched:
-    """Which rank this is: as the arguments say, or the environment.
+    """The rank of this process, from the arguments or the environment.
 
     >>> launched(env={"RANK": "1", "WORLD_SIZE": "4"})
     Launched(rank=1, size=4, local_rank=None, launcher='torchrun', has_mpi=False, control=None, nonce=None)
@@ -64,13 +64,13 @@ def launched(
     found = _found(env)
     control, nonce = address or env.get("WENGERT_CONTROL"), env.get("WENGERT_NONCE")
     if (rank is None) != (size is None):
-        raise ArgumentError("start: rank and size are given together, or neither, for the environment to tell")
+        raise ArgumentError("start: pass both rank and size, or neither to read them from the environment")
     if rank is None or size is None:
         return Launched(**{**vars(found), "control": control, "nonce": nonce})
     _check(rank, size, "the arguments of start")
     if found is not ALONE and (rank, size) != (found.rank, found.size):
         raise ArgumentError(
-            f"start: rank {rank} of {size} was asked for, but {found.launcher} made this process rank {found.rank} of "
+            f"start: rank {rank} of {size} was requested, but {found.launcher} made this process rank {found.rank} of "
             f"{found.size}"
         )
     return Launched(rank, size, found.local_rank, found.launcher, found.has_mpi, control, nonce)
@@ -84,14 +84,14 @@ def _found(env: Mapping[str, str]) -> Launched:
     ours = next((one for one in said if one.launcher == "wengert launch"), first)
     if (ours.rank, ours.size) != (first.rank, first.size):
         raise ArgumentError(
-            f"start: {first.launcher} made this process rank {first.rank} of {first.size}, and WENGERT_RANK and "
-            f"WENGERT_SIZE say {ours.rank} of {ours.size}: they are left from another launch"
+            f"start: {first.launcher} made this process rank {first.rank} of {first.size}, but WENGERT_RANK and "
+            f"WENGERT_SIZE say {ours.rank} of {ours.size}: they are left over from another launch"
         )
     return first
 
 
 def _only_size(launcher: Launcher, env: Mapping[str, str]) -> bool:
-    """Whether the size is there without the rank; SLURM sets its own for a whole job, outside of srun too."""
+    """Whether the size is there without the rank; SLURM sets its own for a whole job, outside srun too."""
     return launcher.size in env and launcher.name != "srun"
 
 
@@ -104,7 +104,7 @@ def _read(launcher: Launcher, env: Mapping[str, str]) -> Launched:
 
 def _number(name: str, env: Mapping[str, str]) -> int:
     if name not in env:
-        raise ArgumentError(f"start: the environment variable {name} is missing beside its like")
+        raise ArgumentError(f"start: the environment variable {name} is missing, although related ones are set")
     text = env[name]
     if not text.strip().isdigit():
         raise ArgumentError(f"start: the environment variable {name} is {text!r}, and should be a number")

@@ -1,7 +1,7 @@
-"""`wengert launch`: start the ranks of a script, tell their outputs apart, and end all of them when one is lost.
+"""`wengert launch`: start the ranks of a script, label their output, and stop all of them when one is lost.
 
-MPI's own mpiexec starts them where there is one, which knows other machines too. Otherwise they are processes of the
-launcher. In both cases the launcher listens on the control plane: it is told which rank died, and says so.
+MPI's mpiexec starts them if there is one; it can also reach other machines. Otherwise they are child processes of the
+launcher. In both cases the launcher listens on the control plane and reports which rank died.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _STEPS = (
     (0.2, signal.SIGKILL, signal.SIGTERM),
     (0.6, signal.SIGKILL, signal.SIGKILL),
 )
-"""What is done then, after so many seconds: the signal to ranks, and that to mpiexec, which has to clear up as well."""
+"""The next action after a number of seconds: the signal to ranks, and the one to mpiexec, which must clean up as
+well."""
 
 _LOOK = 0.25  # seconds between two looks at what ranks have in shared memory
 _COLOURS = (36, 33, 35, 32, 34, 31)
@@ -47,7 +48,7 @@ _COLOURS = (36, 33, 35, 32, 34, 31)
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be started: so many ranks of a program, on this machine or on some hosts."""
+    """A job to start: a number of ranks of a program, on this machine or on some hosts."""
 
     ranks: int
     program: tuple[str, ...]
@@ -68,28 +69,28 @@ def job(
     arguments: Sequence[str],
     grace: float = RAISING,
 ) -> Job:
-    """The job that was asked for; raises where it makes no sense."""
+    """Check the options and make a job of them."""
     slots = sum(count for _, count in _parsed(hosts)) if hosts else None
     count = ranks if ranks is not None else slots
     if count is None:
-        raise ArgumentError("launch: how many ranks? Say -n 4, or --hosts a:8,b:8")
+        raise ArgumentError("launch: the number of ranks is missing: pass -n 4, or --hosts a:8,b:8")
     if count < 1 or (slots is not None and count > slots):
         raise ArgumentError(f"launch: {count} ranks{f' on {slots} slots of --hosts' if slots else ''} are not possible")
     if not 0 <= grace < float("inf"):
-        raise ArgumentError(f"launch: --grace is a number of seconds, such as {RAISING}, not {grace}")
+        raise ArgumentError(f"launch: --grace must be a number of seconds, such as {RAISING}, not {grace}")
     _check_script(script, is_module)
     return Job(count, (*(["-m"] if is_module else []), script, *arguments), hosts or "", grace=grace)
 
 
 def _check_script(script: str, is_module: bool) -> None:
-    """Raise where a script is not there: once, and not on every rank."""
+    """Raise an error where a script is not there: once, and not on every rank."""
     if is_module:
         package = script.split(".")[0]
         if PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
-            raise ArgumentError(f"launch: there is no module {package}, here or among what is installed")
+            raise ArgumentError(f"launch: there is no module {package} here or among the installed packages")
     elif not Path(script).is_file():
         name = script.removesuffix(".py")
-        hint = f"; a module is started with -m {name}" if name.replace(".", "_").isidentifier() else ""
+        hint = f"; to start a module use -m {name}" if name.replace(".", "_").isidentifier() else ""
         raise ArgumentError(f"launch: there is no file {script}{hint}")
 
 
@@ -103,20 +104,22 @@ def _parsed(hosts: str) -> list[tuple[str, int]]:
     for part in hosts.split(","):
         name, _, count = part.partition(":")
         if not name or not (count or "1").isdecimal():
-            raise ArgumentError(f"launch: --hosts are names with numbers of ranks, such as a:8,b:8, not {hosts!r}")
+            raise ArgumentError(
+                f"launch: --hosts must be host names with numbers of ranks, such as a:8,b:8, not {hosts!r}"
+            )
         found.append((name, int(count or "1")))
     return found
 
 
 def launch(asked: Job, restarts: int = 0, chosen: str | None = None) -> int:
-    """Run a job, up to so many times again if it fails; the exit status."""
+    """Run a job, restarting it up to `restarts` times if it fails; returns the exit status."""
     found = None if chosen == "none" else mpi.find(chosen)
     if found is not None and chosen is None and importlib.util.find_spec("mpi4py") is None:
         found = None  # without mpi4py nobody would answer that mpiexec
     if found is None and asked.hosts:
-        raise ArgumentError("launch: --hosts needs mpiexec, which knows how to reach them: pip install 'wengert[mpi]'")
+        raise ArgumentError("launch: --hosts needs mpiexec to reach them: pip install 'wengert[mpi]'")
     if restarts < 0:
-        raise ArgumentError(f"launch: --restarts is a number from 0 on, not {restarts}")
+        raise ArgumentError(f"launch: --restarts must be at least 0, not {restarts}")
     for attempt in range(restarts + 1):
         if attempt:
             print(f"wengert: starting again, {attempt} of {restarts}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Connections that are listened to by one thread: accepted, read line by line, written without waiting."""
+"""Connections served by one thread: accepted, read line by line, written without blocking."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Peer:
         self.is_leaving = False  # it has told its error, and waits for the others to have done so
 
     def seen(self) -> Report:
-        """Its last report, as old as it is."""
+        """Its last report, with its age."""
         heard = time.monotonic() - self.heard_at
         return replace(self.report, heard=heard, seconds=self.report.seconds + heard)
 
 
 class Listener:
-    """A port, its connections and the thread that serves them. Who derives says what is done about messages."""
+    """A port, its connections and the thread that serves them. Subclasses handle the messages."""
 
     def __init__(self, host: str, port: int) -> None:
         self.peers: dict[socket.socket, Peer] = {}
@@ -66,29 +66,29 @@ class Listener:
         let_go_in_children(self)
 
     def hear(self, peer: Peer, message: Message) -> None:
-        """A message came."""
+        """Handle a message."""
 
     def closed(self, peer: Peer) -> None:
-        """A connection is closed."""
+        """Handle a closed connection."""
 
     def start(self) -> Self:
-        """Begin to listen."""
+        """Start listening."""
         self._thread.start()
         return self
 
     def join(self, seconds: float) -> None:
-        """Wait for the thread's end."""
+        """Wait for the thread to end."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
 
     def do(self, task: Callable[[], None]) -> None:
-        """Have the thread do something."""
+        """Run a function in the thread."""
         self._tasks.append(task)
         with suppress(OSError):
             self._wake.send(b"x")
 
     def send(self, peer: Peer, message: Message) -> None:
-        """Send a message, now or when there is room. Only the thread itself calls this."""
+        """Send a message, now or when the socket has room. Only the thread itself may call this."""
         peer.outgoing += encode(message)
         self._flush(peer)
 
@@ -100,7 +100,7 @@ class Listener:
             self.closed(peer)
 
     def let_go(self) -> None:
-        """Let go of all sockets: at the end, and in a forked child, which would keep connections open otherwise."""
+        """Close all sockets: at the end, and in a forked child, which would otherwise keep connections open."""
         for holder in (*list(self.peers), self._listener, self._wake, self._woken):
             holder.close()
         self._selector.close()
@@ -170,6 +170,6 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), backlog=1024)
     except OSError as error:
         raise DistributedError(
-            f"control plane: port {port} of {host or 'this machine'} cannot be listened on ({error.strerror}). Another "
-            "program may have it: set MASTER_PORT to another one"
+            f"control plane: port {port} of {host or 'this machine'} cannot be opened ({error.strerror}). Another "
+            "program may be using it: set MASTER_PORT to a free one"
         ) from None

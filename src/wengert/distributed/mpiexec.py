@@ -1,4 +1,4 @@
-"""MPI's own launcher: which one there is, how it is called, and what its output says."""
+"""MPI's launcher: which one is installed, how to call it, and how to read its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSED_ON = ("WENGERT_", "OMP_NUM_THREADS", "PYTHON")
 
 @dataclass(frozen=True)
 class Mpiexec:
-    """An `mpiexec`: its path, whose it is, and whether ranks of it survive the death of another one."""
+    """An `mpiexec`: its path, its vendor, and whether its ranks survive the death of another one."""
 
     path: str
     kind: str
@@ -26,17 +26,17 @@ class Mpiexec:
 
     @property
     def names_the_first(self) -> bool:
-        """Whether the process that it names when ranks die is the first that did; MPICH's names any of them."""
+        """Whether the process that it names when ranks die is the one that died first; MPICH's may name any of them."""
         return self.kind == "Open MPI"
 
     def command(
         self, ranks: int, hosts: str, environment: Mapping[str, str], program: Sequence[str], tags: bool
     ) -> list[str]:
-        """The command that starts ranks of a program, each of whose lines gets a tag with its rank if asked for."""
+        """The command that starts ranks of a program; optionally each output line is tagged with its rank."""
         return [self.path, "-n", str(ranks), *_OPTIONS[self.kind](self, hosts, environment, tags), *program]
 
     def untagged(self, line: bytes) -> tuple[int | None, bytes]:
-        """The rank that a line of output is from, and the line without the tag; no rank for mpiexec's own words."""
+        """The rank that wrote a line of output, and the line without its tag; no rank for mpiexec's own messages."""
         match = _TAGS[self.kind].match(line)
         return (int(match[1]), line[match.end() :]) if match else (None, line)
 
@@ -65,7 +65,7 @@ _SIGNAL = re.compile(r"\bsignal (\d+)\b")
 
 
 def find(chosen: str | None = None) -> Mpiexec | None:
-    """The mpiexec that was chosen, or that of this environment, or of the system; None where there is none."""
+    """The chosen mpiexec, or the one of this environment or of the system; None if there is none."""
     if chosen is not None and shutil.which(chosen) is None:
         raise ArgumentError(f"launch: there is no {chosen}")
     beside = os.path.join(sys.prefix, "bin")
@@ -95,7 +95,7 @@ def _said(*command: str) -> str:
 
 
 def culprit(words: str) -> tuple[int, int | None] | None:
-    """The process that ended first, as mpiexec's last words have it, and the signal that ended it.
+    """The process that ended first and its signal, from mpiexec's last output.
 
     >>> culprit("process rank 1 with PID 4711 on node b exited on signal 9 (Killed).")
     (4711, 9)
@@ -108,7 +108,7 @@ def culprit(words: str) -> tuple[int, int | None] | None:
 
 
 def environment_of_root(found: Mpiexec) -> dict[str, str]:
-    """What Open MPI wants to hear before it runs as root, which is how containers run."""
+    """The variables that allow Open MPI to run as root, as in containers."""
     if found.kind != "Open MPI" or not hasattr(os, "geteuid") or os.geteuid() != 0:
         return {}
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -1,6 +1,6 @@
-"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and ended for certain.
+"""Processes of a job: started so that they end with the launcher, found by the job's nonce, and reliably ended.
 
-What they leave in shared memory when they are killed is removed by the launcher (`SharedMemory`).
+The launcher removes what they leave in shared memory when they are killed (`SharedMemory`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _ends_with_parent() -> Callable[[], None] | None:
 
 
 def started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """A process in a session of its own: a Ctrl-C is for the launcher, which passes it on once."""
+    """Start a process in a session of its own, so that Ctrl-C reaches only the launcher, which passes it on once."""
     return subprocess.Popen(
         command,
         env=dict(environment),
@@ -43,12 +43,12 @@ def started(command: Sequence[str], environment: Mapping[str, str]) -> subproces
 
 
 def of_job(nonce: str) -> list[int]:
-    """All processes on this machine whose environment has the job's nonce: ranks, and what they started."""
+    """All processes on this machine whose environment has the job's nonce: ranks, and processes they started."""
     return with_variable("WENGERT_NONCE", nonce)
 
 
 def with_variable(name: str, value: str) -> list[int]:
-    """The other processes that began with an environment variable of this value (Linux; none elsewhere)."""
+    """The other processes that were started with this value of an environment variable (Linux only; otherwise none)."""
     mark = f"{name}={value}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -59,7 +59,7 @@ def with_variable(name: str, value: str) -> list[int]:
 
 
 def signal_job(nonce: str, started: Sequence[subprocess.Popen[bytes]], to_others: int, to_started: int) -> None:
-    """Send signals to the processes of a job that we started, and to the others; 0 is none."""
+    """Send one signal to a job's processes that we started, and one to its other processes; 0 sends none."""
     for process in started:
         process.send_signal(to_started)  # which does nothing to one that has ended
     own = {process.pid for process in started}
@@ -76,7 +76,7 @@ def _is_tracker(pid: int) -> bool:
 
 
 def wait_for_job(nonce: str, seconds: float) -> None:
-    """Wait until all processes of a job that was killed are gone; those that still clear up then are killed, too."""
+    """Wait until all processes of a killed job are gone; those still cleaning up after a while are killed too."""
     until = time.monotonic() + seconds
     while (left := of_job(nonce)) and time.monotonic() < until:
         time.sleep(0.01)
@@ -86,7 +86,7 @@ def wait_for_job(nonce: str, seconds: float) -> None:
 
 
 class SharedMemory:
-    """The files in shared memory that processes of a job have, by MPI or Python, of which a kill leaves the names."""
+    """The shared memory files of a job's processes, from MPI or Python, which a kill leaves behind."""
 
     FOLDER = Path("/dev/shm")
     NAMES = ("mpich_shm_", "vader_segment.", "sm_segment.", "sem.mp-")
@@ -96,7 +96,7 @@ class SharedMemory:
         self._found: set[int] = set()  # inodes: a semaphore is mapped under another name than it gets
 
     def look(self, pids: Iterable[int]) -> None:
-        """Note what processes have, as long as they are there."""
+        """Record the files that the processes have while they run."""
         for pid in pids:
             with suppress(OSError):
                 for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -105,7 +105,7 @@ class SharedMemory:
                         self._found.add(int(inode))
 
     def remove(self) -> None:
-        """Remove what is left of it."""
+        """Remove the files that are left."""
         for name in self.NAMES if self._found else ():
             for path in self.FOLDER.glob(f"{name}*"):
                 with suppress(OSError):
@@ -114,7 +114,7 @@ class SharedMemory:
 
 
 class Copied:
-    """A process's output on its way to ours, line by line, by a thread for each stream."""
+    """Copies a process's output to ours, line by line, with a thread for each stream."""
 
     def __init__(self, process: subprocess.Popen[bytes], line: Callable[[bytes], bytes]) -> None:
         self._line = line
@@ -130,7 +130,7 @@ class Copied:
         return b"".join(self._last[-50:]).decode(errors="replace")
 
     def join(self, seconds: float) -> None:
-        """Wait until the streams are at their ends; a process that left the job may hold one open."""
+        """Wait until the streams end; a process that left the job may keep one open."""
         for thread in self._threads:
             thread.join(seconds)
 

@@ -1,4 +1,4 @@
-"""What ranks report of themselves, and what is said of them when something goes wrong.
+"""The reports that ranks send about themselves, and the error messages about lost and late ranks.
 
 A report is a plain value that travels as JSON over the control plane (`control`, `control_server`). The texts of
 RankLost and CollectiveTimeout are made here and nowhere else, for ranks and for the launcher.
@@ -37,7 +37,7 @@ class Call:
 
     @property
     def title(self) -> str:
-        """What it is called: `collective 41`."""
+        """Its name in messages: `collective 41`."""
         return f"{'agreement' if self.series == AGREEMENT else 'collective'} {self.number}"
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Report:
-    """What a rank says of itself, about once a second."""
+    """A rank's report about itself, sent about once a second."""
 
     rank: int
     host: str = ""
@@ -61,12 +61,12 @@ class Report:
     heard: float = 0.0  # seconds since it was heard of; the server fills it in
 
     def wire(self) -> dict[str, Any]:
-        """As JSON carries it."""
+        """As JSON data."""
         return asdict(self)
 
     @classmethod
     def read(cls, wire: dict[str, Any]) -> Report:
-        """What `wire` made."""
+        """Rebuild it from what `wire` returned."""
         call = wire.get("call")
         if call:
             call = Call(**{**call, "ranks": tuple(call["ranks"])})
@@ -74,13 +74,13 @@ class Report:
 
     @property
     def excused(self) -> bool:
-        """Whether others should wait for it without counting."""
+        """Whether the time that others wait for it does not count."""
         return self.state in EXCUSED and self.heard < SILENT
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A rank that is gone: its last report, how it ended, and how long ago."""
+    """A lost rank: its last report, how it ended, and how long ago."""
 
     report: Report
     signal: int | None = None
@@ -90,29 +90,29 @@ class Loss:
     role: str = ""  # "the launcher", where it is no rank
 
     def wire(self) -> dict[str, Any]:
-        """As JSON carries it."""
+        """As JSON data."""
         return {**asdict(self), "report": self.report.wire()}
 
     @classmethod
     def read(cls, wire: dict[str, Any]) -> Loss:
-        """What `wire` made."""
+        """Rebuild it from what `wire` returned."""
         return cls(**{**wire, "report": Report.read(wire["report"])})
 
     def ended_by(self, status: int | None) -> Loss:
-        """The same with what a parent process saw: an exit status, negative for a signal."""
+        """The same loss with the exit status that a parent process saw; negative for a signal."""
         if status is None or self.signal is not None or self.status is not None:
             return self
         return replace(self, signal=-status) if status < 0 else replace(self, status=status)
 
 
 def lost(loss: Loss, waiting: Call | None = None) -> str:
-    """The text of RankLost, for a rank that waits in a collective or for one that does not."""
+    """The text of RankLost, for a rank that is waiting in a collective or one that is not."""
     report = loss.report
     who = loss.role or f"rank {report.rank}"
     step = f" in step {report.step}" if report.step is not None else ""
     lines = [f"{who} (host {report.host}, pid {report.pid}) {_how(loss)}{step}, {loss.seconds:.1f} s ago."]
     if not loss.role:
-        lines.append(f"When it was last heard of, {report.heard:.1f} s before, it was {_doing(report)}")
+        lines.append(f"At its last report, {report.heard:.1f} s before, it was {_doing(report)}")
     if waiting is not None:
         lines.append(f"You were waiting in {waiting}")
     if report.checkpoint:
@@ -141,10 +141,10 @@ def _doing(report: Report) -> str:
     """What a rank was doing when it was last heard of."""
     call = report.call
     if call is None:
-        return f"{report.state}, and had come to no collective"
+        return f"{report.state}, and had entered no collective"
     if report.state == "waiting":
         return f"waiting in {call}"
-    return f"{report.state}; the last it came to was {call}"
+    return f"{report.state}; the last one it entered was {call}"
 
 
 def late(call: Call, seconds: float, came: Sequence[int], absent: Sequence[Report], answered: bool = True) -> str:
@@ -153,12 +153,12 @@ def late(call: Call, seconds: float, came: Sequence[int], absent: Sequence[Repor
     if not answered:
         return (
             f"{call.title} has waited {seconds:.0f} s: {where}\n  "
-            "The control plane does not answer, so that nothing is known of the other ranks"
+            "The control plane does not answer, so nothing is known about the other ranks"
         )
     if not absent:
         return (
             f"{call.title} has waited {seconds:.0f} s, and all ranks are in it: {where}\n  "
-            "What carries it stands still, or is slower than wg.config.deadline allows"
+            "The communication library hangs, or is slower than wg.config.deadline allows"
         )
     missing = [report.rank for report in absent]
     groups = [f"{listed(came)}: in {call.title}"] if came else []
@@ -172,15 +172,17 @@ def late(call: Call, seconds: float, came: Sequence[int], absent: Sequence[Repor
 def _absence(report: Report) -> str:
     if not report.pid:
         return "has not joined"
-    silent = f", and not heard of for {report.heard:.0f} s: stopped, or cut off" if report.heard >= SILENT else ""
+    silent = (
+        (f", and has not reported for {report.heard:.0f} s: stopped, or disconnected") if report.heard >= SILENT else ""
+    )
     if report.state == "waiting":
-        return f"has not come to it: waiting for {report.seconds:.0f} s in {report.call}{silent}"
+        return f"has not entered it: waiting for {report.seconds:.0f} s in {report.call}{silent}"
     last = f", last in {report.call}" if report.call else ""
-    return f"has not come to it: {report.state} for {report.seconds:.0f} s{last}{silent}"
+    return f"has not entered it: {report.state} for {report.seconds:.0f} s{last}{silent}"
 
 
 def listed(ranks: Sequence[int]) -> str:
-    """Some ranks in words, runs of them shortened.
+    """Ranks as text, with runs shortened.
 
     >>> listed([2]), listed([0, 1, 3]), listed([0, 1, 2, 3, 7])
     ('rank 2', 'ranks 0, 1 and 3', 'ranks 0 to 3 and 7')

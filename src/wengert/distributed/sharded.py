@@ -1,4 +1,4 @@
-"""Sharded tensors: made from the block that this rank holds."""
+"""Sharded tensors, made from the block that this rank holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharding: values of which each rank holds a block. `shard` keeps them so (ZeRO), `place` works on them so.
+"""Sharding: values of which each rank holds a block. `shard` stores them that way (ZeRO), `place` computes on blocks.
 
 Both change where a tensor lies, not what it is: its shape is that of the whole, and whoever looks at it in all ranks
 gets the whole. `compile(mesh=...)` makes programs that work on the blocks.
@@ -23,9 +23,9 @@ from wengert.tensor import Tensor
 
 
 class Split(NamedTuple):
-    """A tensor's axis is cut along an axis of the mesh: as a whole, or each of some runs of equal length.
+    """Splits a tensor's axis along an axis of the mesh: as a whole, or in several runs of equal length.
 
-    The weight of q, k and v together is three runs, `Split(1, "tensor", runs=3)`: a rank has its heads of each.
+    The combined weight of q, k and v has three runs, `Split(1, "tensor", runs=3)`: a rank holds its heads of each.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(4, 8)
@@ -40,18 +40,18 @@ class Split(NamedTuple):
 
 
 def shard(what: Any, group: Group) -> None:
-    """Have each rank of a group keep a block of the tensors of a model, an optimizer or its state (ZeRO).
+    """Shard the tensors of a model, an optimizer or its state over a group: each rank keeps one block of each (ZeRO).
 
-    Of an optimizer's state: stages 1 and 2. Of a model, before its optimizer is made: stage 3, parameters, gradients
-    and state. A tensor is cut along its first axis that divides, and that is not cut along another axis of the mesh if
-    there is one: blocks of blocks are gathered along both. One that has none stays whole.
+    Sharding an optimizer's state gives ZeRO stages 1 and 2. Sharding a model before its optimizer is created gives
+    stage 3: parameters, gradients and state. A tensor is split along its first axis that divides evenly, preferably one
+    that is not already split along another mesh axis; a tensor without such an axis stays whole.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(4, 2)
     >>> wg.distributed.shard(model, wg.distributed.Mesh(data=1)["data"])
     """
     if not isinstance(group, Group) or len(group.axes) != 1:
-        raise ArgumentError(f'shard takes one axis of a mesh, as mesh["data"], not {group!r}')
+        raise ArgumentError(f'shard takes one axis of a mesh, as in mesh["data"], not {group!r}')
     (name,) = group.axes
     for tensor in tensors_of(what):
         held = placement_of(tensor, group.mesh)
@@ -68,8 +68,8 @@ Plan = Mapping[str, "Split | Sequence[Split | None] | None"]
 
 
 def place(model: Any, plan: Plan, mesh: Mesh) -> None:
-    """Cut parameters along axes of a mesh to work on their blocks: by name or pattern, the first that fits (tensor
-    parallelism). `model.tensor_plan` is the plan of a model that brings one.
+    """Split parameters along axes of a mesh, by name or pattern (the first match applies), to compute on blocks (tensor
+    parallelism). Models can define a plan as `model.tensor_plan`.
 
     >>> import wengert as wg
     >>> from wengert.distributed import Mesh, Split, place
@@ -81,7 +81,7 @@ def place(model: Any, plan: Plan, mesh: Mesh) -> None:
         raise ArgumentError(f"place takes a model, whose parameters have names, not {type(model).__name__}")
     if not isinstance(plan, Mapping):
         example = "{'*.weight': Split(0, 'tensor')}"
-        raise ArgumentError(f"place: a plan says by the name of a parameter how it is cut, as {example}, not {plan!r}")
+        raise ArgumentError(f"place: a plan maps parameter names to splits, as in {example}, not {plan!r}")
     parameters = dict(model.named_parameters())
     for name, placement in planned(model, plan, mesh_of(mesh, "place")).items():
         put(parameters[name], placement)
@@ -89,7 +89,7 @@ def place(model: Any, plan: Plan, mesh: Mesh) -> None:
 
 
 def planned(model: Any, plan: Plan, mesh: Mesh) -> dict[str, Placement]:
-    """Where a plan has each of a model's parameters that it cuts lie."""
+    """The placement that a plan gives to each parameter that it splits."""
     used, found = set(), {}
     for name, parameter in model.named_parameters():
         pattern = next((pattern for pattern in plan if fnmatchcase(name, pattern)), None)
@@ -103,7 +103,7 @@ def planned(model: Any, plan: Plan, mesh: Mesh) -> dict[str, Placement]:
                 raise ShapeError(f"place: {name}: {error.message}") from None
     unused = [pattern for pattern in plan if pattern not in used]
     if unused:
-        raise ArgumentError(f"place: no parameter is named like {', '.join(map(repr, unused))}")
+        raise ArgumentError(f"place: no parameter name matches {', '.join(map(repr, unused))}")
     return found
 
 
@@ -112,8 +112,8 @@ def _fitting(name: str, pattern: str, choice: Any, shape: tuple[int, ...], mesh:
     if choice is None or isinstance(choice, Split):
         return choice
     if not isinstance(choice, Sequence) or not all(one is None or isinstance(one, Split) for one in choice):
-        how = "a Split, by the first of several that divides, or by None for not at all"
-        raise ArgumentError(f"place: {pattern!r} is cut by {how}, not {choice!r}")
+        how = "a Split, several of which the first that divides applies, or None for no split"
+        raise ArgumentError(f"place: {pattern!r} needs {how}, not {choice!r}")
     for split in choice:
         if split is None:
             return None
@@ -125,7 +125,9 @@ def _fitting(name: str, pattern: str, choice: Any, shape: tuple[int, ...], mesh:
 def _on_axis(name: str, split: Split, shape: tuple[int, ...]) -> Split:
     """A split whose axis counts from the first."""
     if not -len(shape) <= split.axis < len(shape):
-        raise ShapeError(f"place: {name} has shape {shape} and no axis {split.axis} to cut along {split.along!r}")
+        raise ShapeError(
+            f"place: {name} has shape {shape}, which has no axis {split.axis} to split along {split.along!r}"
+        )
     return split._replace(axis=split.axis % len(shape))
 
 
@@ -147,23 +149,23 @@ def tensors_of(what: Any) -> Iterator[Tensor]:
 
 
 def placement_of(tensor: Tensor, mesh: Mesh) -> Placement:
-    """How a tensor lies over a mesh already."""
+    """The current placement of a tensor over a mesh."""
     held = tensor.node.buffer
     if not isinstance(held, ShardedArray):
         return Placement(mesh, {})
     if held.placement.mesh != mesh:
-        raise ArgumentError(f"a tensor that lies over {held.placement.mesh} cannot be placed on {mesh}")
+        raise ArgumentError(f"a tensor that is placed on {held.placement.mesh} cannot be placed on {mesh}")
     return held.placement
 
 
 def with_split(held: Placement, split: Split, stored: bool = False) -> Placement:
-    """A placement that cuts along one more axis of the mesh."""
+    """A placement that is also split along one more axis of the mesh."""
     splits, runs = {**held.splits, split.along: split.axis}, {**held.runs, split.along: split.runs}
     return Placement(held.mesh, splits, {*held.stored, split.along} if stored else held.stored, runs)
 
 
 def put(tensor: Tensor, placement: Placement) -> None:
-    """Keep this rank's block of a tensor in place of what it has; every rank has the whole, or its block of it."""
+    """Replace a tensor on this rank by its block; every rank holds the whole tensor, or its block of it."""
     array = value(tensor.node)
     if placement.is_replicated:
         return
@@ -178,7 +180,7 @@ def put(tensor: Tensor, placement: Placement) -> None:
 
 
 def lay_like(parameter: Tensor, tensors: Iterable[Tensor]) -> None:
-    """Have the state of a parameter that is sharded lie as the parameter does, where it has its shape."""
+    """Give the state of a sharded parameter the parameter's placement, where it has the same shape."""
     held = parameter.node.buffer
     if isinstance(held, ShardedArray):
         for tensor in tensors:

@@ -1,6 +1,6 @@
 """Shards: a rank's part of a checkpoint on its way to the disk, and the manifest that makes the parts a checkpoint.
 
-Every function here is told the rank that it works for, and no rank waits for another: `checkpoint` puts them together.
+Every function here takes the rank that it works for, and no rank waits for another; `checkpoint` combines them.
 A rank writes its file beside its place, flushes it to the disk and moves it there. When the files of all ranks are
 there, rank 0 writes the manifest in the same way. A crash at any moment leaves the manifest of before, whose files
 nobody touched, since the names of files have the nonce of their save.
@@ -44,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 
 class SavedTensor(NamedTuple):
-    """A tensor that is saved: its shape as a whole, its dtype, and how it is placed (None: every rank holds all)."""
+    """A saved tensor: its full shape, its dtype, and its placement (None: replicated on every rank)."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -52,7 +52,7 @@ class SavedTensor(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a rank holds of a tensor: an array on some device."""
+    """The array that a rank holds of a tensor, on some device."""
 
     array: Any
     tensor: SavedTensor
@@ -60,7 +60,7 @@ class Held(NamedTuple):
 
 
 def held(found: NamedValue) -> Held:
-    """What this rank holds of a value; computes it if need be."""
+    """The part of a value that this rank holds; computes it if necessary."""
     array = array_of(found.value)
     if isinstance(array, ShardedArray):
         placement = None if array.placement.is_replicated else array.placement
@@ -69,7 +69,7 @@ def held(found: NamedValue) -> Held:
 
 
 def array_of(value: Any) -> Any:
-    """The array of a tensor, where it is: a ShardedArray where this rank holds a block."""
+    """The array of a tensor on its device: a ShardedArray if this rank holds a block."""
     if not isinstance(value, Tensor):
         return np.asarray(value)
     now()
@@ -83,14 +83,14 @@ NamedBlock = tuple[str, StoredBlock]
 
 
 class Blocks(NamedTuple):
-    """The blocks that a rank writes: copies on the host, which tensor each is of, and where in it it lies."""
+    """The blocks that a rank writes: copies on the host, the tensor of each, and its position in the tensor."""
 
     arrays: dict[str, Array]
     starts: dict[str, list[int]]
     tensors: dict[str, str]
 
     def add(self, name: str, tensor: SavedTensor, array: Array, rank: int) -> None:
-        """Add a rank's block of a tensor: as one, or run by run."""
+        """Add a rank's block of a tensor: in one piece, or run by run."""
         shape = tensor.shape
         more = [0] * (array.ndim - len(shape))  # the axis of a complex number's two parts
         whole = tuple(slice(0, size) for size in shape)
@@ -112,13 +112,14 @@ class Snapshot(NamedTuple):
     blocks: Blocks
 
     def digest(self, step: int | None) -> int:
-        """A number that is equal on two ranks if they save the same tensors, placed alike, of the same step."""
+        """A number that is equal on two ranks if they save the same tensors with the same placements at the same
+        step."""
         named = [(name, x.shape, x.dtype.name, str(x.placement)) for name, x in self.tensors.items()]
         return zlib.crc32(repr((step, named)).encode())
 
 
 def snapshot(state: Any, rank: int, ranks: int) -> Snapshot:
-    """The state as it is now, as a rank saves it: nothing that happens to a tensor from here on is seen in it."""
+    """A snapshot of a rank's state: later changes to a tensor do not affect it."""
     structure, values = described(state)
     found = {name: held(value) for name, value in values.items()}
     blocks = copied_blocks(found, rank, ranks)
@@ -126,9 +127,9 @@ def snapshot(state: Any, rank: int, ranks: int) -> Snapshot:
 
 
 def writes(placement: Placement | None, rank: int) -> bool:
-    """Whether a rank is the lowest of those that hold its block, and so the one that writes it.
+    """Whether a rank is the lowest of those that hold its block, which makes it the one that writes it.
 
-    Along the stages of a pipeline that is the one at which a value is.
+    Along the stages of a pipeline it is the stage that holds the value.
     """
     if placement is None:
         return rank == 0
@@ -143,8 +144,8 @@ def copied_blocks(tensors: dict[str, Held], rank: int, ranks: int) -> Blocks:
         tensor = found.tensor
         if tensor.placement is not None and tensor.placement.mesh.size != ranks:
             raise ArgumentError(
-                f"save_checkpoint: {name!r} lies on {tensor.placement.mesh} of {tensor.placement.mesh.size} ranks, and "
-                f"{ranks} save it"
+                f"save_checkpoint: {name!r} is placed on {tensor.placement.mesh} of {tensor.placement.mesh.size} "
+                f"ranks, but {ranks} ranks save it"
             )
         if writes(tensor.placement, rank):
             blocks.add(name, tensor, _copy_of(found), rank)
@@ -161,7 +162,7 @@ def _copy_of(found: Held) -> Array:
 
 
 def new_nonce() -> str:
-    """What tells the files of one save from those of another."""
+    """A number that distinguishes the files of one save from those of another."""
     return os.urandom(8).hex()
 
 
@@ -171,12 +172,12 @@ def file_name(rank: int, nonce: str) -> str:
 
 
 def failure_name(rank: int, nonce: str) -> str:
-    """The name of the file by which a rank says that it could not write its own."""
+    """The name of the file in which a rank reports that it could not write its own."""
     return f"rank-{rank:05}.{nonce}.failed"
 
 
 def write_shard(folder: Path, blocks: Blocks, rank: int, ranks: int, nonce: str, chunk: int = CHUNK) -> Path:
-    """Write the file of a rank. That it has its name says that the rank is done."""
+    """Write the file of a rank. It gets its final name when the rank is done."""
     path = folder / file_name(rank, nonce)
     described = {
         "rank": rank,
@@ -197,7 +198,8 @@ def _checksums(array: Array, chunk: int) -> list[int]:
 
 
 def commit(folder: Path, snapshot: Snapshot, ranks: int, nonce: str, step: int | None) -> None:
-    """Make the files of all ranks a checkpoint: write the manifest, and remove what is no part of it."""
+    """Complete a checkpoint from the files of all ranks: write the manifest, and remove files that are not part of
+    it."""
     files: list[ShardFile] = []
     blocks: dict[str, list[StoredBlock]] = {name: [] for name in snapshot.tensors}
     chunk = CHUNK
@@ -271,7 +273,8 @@ def _write(path: Path, text: bytes) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder of a checkpoint, and clear it and those beside it of what interrupted saves left."""
+    """Create the folder of a checkpoint, and remove leftovers of interrupted saves from it and the folders beside
+    it."""
     folder.mkdir(parents=True, exist_ok=True)
     flush_to_disk(folder.parent)
     with suppress(ManifestError):  # of a damaged checkpoint nothing is removed; the new manifest takes its place
@@ -292,7 +295,7 @@ def _without_digits(name: str) -> str:
 
 
 def is_abandoned(folder: Path, even_empty: bool = False) -> bool:
-    """Whether a folder has nothing but what an interrupted save left, and nobody is saving there."""
+    """Whether a folder has only leftovers of an interrupted save, and no process is saving there."""
     if not folder.is_dir() or folder.is_symlink():
         return False
     names = [path.name for path in folder.iterdir()]
@@ -313,7 +316,7 @@ def _is_ours(name: str) -> bool:
 
 
 def clear(folder: Path, kept: set[str]) -> None:
-    """Remove the files of other saves than the one whose files are named."""
+    """Remove the files of all saves except the given one."""
     for path in folder.iterdir():
         if path.name.endswith(".tmp"):
             remove_if_abandoned(path)
@@ -322,7 +325,7 @@ def clear(folder: Path, kept: set[str]) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkpoint; its manifest first, so that what a crash leaves of it is seen to be incomplete."""
+    """Remove a checkpoint, its manifest first, so that after a crash the rest is recognised as incomplete."""
     (folder / manifests.NAME).unlink(missing_ok=True)
     flush_to_disk(folder)
     for path in folder.iterdir():
@@ -333,7 +336,7 @@ def remove(folder: Path) -> None:
 
 
 def name_also(folder: Path, other: Path) -> None:
-    """Have a checkpoint under a second name, by hard links where there are: its manifest last, in place of an older."""
+    """Give a checkpoint a second name, by hard links if possible; its manifest comes last and replaces an older one."""
     text = (folder / manifests.NAME).read_bytes()
     names = {file.name for file in manifests.parsed(text).files}
     other.mkdir(exist_ok=True)
@@ -367,7 +370,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 @contextmanager
 def saving(folder: Path) -> Iterator[None]:
-    """Inside, other processes see that somebody is saving to this folder; raises if another is already."""
+    """A context that locks a folder for saving; raises an error if another process is already saving to it."""
     path = folder / LOCK
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

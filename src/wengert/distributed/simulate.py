@@ -22,10 +22,10 @@ from wengert.tensor import Tensor
 
 
 def simulate(function: Callable[..., Any], ranks: int | Mesh = 2, in_axes: Any = 0) -> Callable[..., Any]:
-    """The function of a rank as a function of all ranks, in one process.
+    """Turn a function of one rank into a function of all ranks, simulated in one process.
 
-    Arguments hold the values of all ranks, stacked along axis 0; those whose `in_axes` is None are the same on each.
-    Results are stacked in the same way. `ranks` is how many there are, or a mesh of them.
+    Arguments hold the values of all ranks, stacked along axis 0; arguments with `in_axes` None are the same on each.
+    Results are stacked in the same way. `ranks` is the number of ranks, or a mesh.
 
     >>> import wengert as wg
     >>> from wengert import distributed as dist
@@ -42,11 +42,11 @@ def simulate(function: Callable[..., Any], ranks: int | Mesh = 2, in_axes: Any =
         inputs = [lane_of(leaf, axis, lanes, "simulate") for leaf, axis in zip(leaves, axes)]
         for whole in lanes.values():
             if whole.shape[0] != mesh.size:
-                raise ShapeError(f"simulate: {mesh.size} ranks, and a value of shape {whole.shape} for all of them")
+                raise ShapeError(f"simulate: a value of shape {whole.shape} is not stacked over {mesh.size} ranks")
         with tracing("simulate") as trace, _inside(mesh):
             result = function(*tree.unflatten(structure, inputs), **kwargs)
         if trace.assigned():
-            raise ArgumentError("simulate: the function assigns a tensor from outside; return its value instead")
+            raise ArgumentError("simulate: the function assigns an outer tensor; return its value instead")
         outputs, shape = tree.flatten(result)
         nodes = [leaf.node if isinstance(leaf, Tensor) else as_node(leaf) for leaf in outputs]
         over = over_ranks(nodes, lanes, mesh, trace.start)

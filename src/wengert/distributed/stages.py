@@ -10,11 +10,12 @@ from wengert.core.graph import now, recording
 
 
 def stage(number: int) -> AbstractContextManager[None]:
-    """What is recorded inside belongs to a stage of a pipeline: `compile(mesh=...)` over a mesh with an axis "stage".
+    """A context that assigns what is recorded to a pipeline stage, for `compile(mesh=...)` over a mesh with an axis
+    "stage".
 
-    Stages are numbered from 0, the first that sees the input. With twice (or three times) as many as ranks, every rank
-    has two (or three) of them, and the pipeline's bubble is smaller. Gradients and updates follow their parameters.
-    Outside of such a compiled function it changes nothing.
+    Stages are numbered from 0, the one that receives the input. With two (or three) times as many stages as ranks,
+    every rank has two (or three) of them, and the pipeline's bubble is smaller. Gradients and updates follow their
+    parameters. Outside such a compiled function it has no effect.
 
     >>> import wengert as wg
     >>> first, second = wg.nn.Linear(4, 4), wg.nn.Linear(4, 2)
@@ -27,7 +28,7 @@ def stage(number: int) -> AbstractContextManager[None]:
     (3, 2)
     """
     if not isinstance(number, int) or number < 0:
-        raise ArgumentError(f"stage takes a number from 0 on, not {number!r}")
+        raise ArgumentError(f"stage takes a non-negative integer, not {number!r}")
     return _recorded(number)
 
 

@@ -20,36 +20,36 @@ LONGEST_OF_STRANGERS = 1 << 12
 
 
 def encode(message: Message) -> bytes:
-    """A message as a line."""
+    """Encode a message as a line."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 class LineReader:
-    """The messages in a stream of bytes that comes in pieces."""
+    """Decodes messages from a stream of bytes that arrives in pieces."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self.longest = longest
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that these bytes complete; raises ValueError where they are none."""
+        """Return the messages that these bytes complete; raises ValueError if they are not valid messages."""
         self._rest += data
         *lines, self._rest = self._rest.split(b"\n")
         if len(self._rest) > self.longest:
             raise ValueError("a line without an end")
         messages = [json.loads(line) for line in lines]
         if not all(isinstance(message, dict) for message in messages):
-            raise ValueError("a line that is no message")
+            raise ValueError("a line that is not a message")
         return messages
 
 
 def proof(nonce: str, challenge: str) -> str:
-    """What only those can answer to a challenge who know the job's nonce."""
+    """The answer to a challenge, which requires the job's nonce."""
     return hmac.new(nonce.encode(), challenge.encode(), hashlib.sha256).hexdigest()
 
 
 def is_proof(answer: object, nonce: str, challenge: str) -> bool:
-    """Whether an answer to a challenge is right."""
+    """Whether the answer to a challenge is correct."""
     return isinstance(answer, str) and hmac.compare_digest(answer.encode(), proof(nonce, challenge).encode())
 
 
@@ -61,14 +61,17 @@ def parts_of(address: str) -> tuple[str, int]:
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ArgumentError(f"control plane: {address!r} is no address; WENGERT_CONTROL is a host and a port: a:29500")
+        raise ArgumentError(
+            f"control plane: {address!r} is not an address; WENGERT_CONTROL must be a host and a port, such as a:29500"
+        )
     return host, int(port)
 
 
 def watch_closely(connection: socket.socket) -> None:
-    """Have the kernel find out within ten seconds that the other machine is gone: nothing closes a connection then.
+    """Have the kernel detect within ten seconds that the other machine is gone, since nothing closes the connection
+    then.
 
-    A process that is stopped does not count as gone: its kernel still answers.
+    A stopped process does not count as gone: its kernel still answers.
     """
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -80,10 +83,10 @@ def watch_closely(connection: socket.socket) -> None:
 
 
 class Holder(Protocol):
-    """Who holds sockets."""
+    """An object that holds sockets."""
 
     def let_go(self) -> None:
-        """Close them, and say nothing."""
+        """Close the sockets without a message."""
         ...
 
 
@@ -91,9 +94,7 @@ _holders: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def let_go_in_children(holder: Holder) -> None:
-    """Close somebody's sockets in forked children: a connection that a worker still holds does not close when its rank
-    dies.
-    """
+    """Close an object's sockets in forked children, so that no worker keeps the connection of a dead rank open."""
     _holders.add(holder)
 
 

@@ -31,7 +31,7 @@ from wengert.kernels.threads import chosen_threads, thread_count, use_threads
 
 
 class World:
-    """The ranks that run this program, and which of them this process is.
+    """The ranks that run this program, and this process's rank among them.
 
     >>> import wengert as wg
     >>> world = wg.distributed.start()
@@ -58,21 +58,22 @@ class World:
 
     @property
     def engine(self) -> str:
-        """What carries arrays of the host between the ranks: "mpi", or "nccl"; "alone" in a world of one."""
+        """The library that moves host arrays between ranks: "mpi", or "nccl"; "alone" in a world of one."""
         return "alone" if self._engine is None else self._engine.name
 
     @property
     def library(self) -> str:
-        """The engine's name and version, as it tells them itself."""
+        """The engine's name and version, as it reports them."""
         return "" if self._engine is None else self._engine.library
 
     @property
     def on_device(self) -> str:
-        """What carries values of GPUs between the ranks, without the host: "nccl"; nothing where they go through it."""
+        """The library that moves GPU values between ranks without the host: "nccl"; empty if they go through the
+        host."""
         return "" if self._on_device is None else self._on_device.name
 
     def mesh(self, **sizes: int) -> Mesh:
-        """The ranks arranged along named axes; one size may be -1, for whatever is left.
+        """The ranks arranged along named axes; one size may be -1, for the remaining ranks.
 
         >>> World(0, 8, 0).mesh(data=-1, tensor=4)
         Mesh(data=2, tensor=4)
@@ -81,17 +82,17 @@ class World:
         return Mesh(**_filled(sizes, self.size))
 
     def barrier(self) -> None:
-        """Returns when all ranks have come here."""
+        """Return when all ranks have called it."""
         self._check()
         if self.size > 1:
             self.everyone().barrier()
 
     def end(self) -> None:
-        """Leave the world: collectives raise from here on. It is called when the process ends, too."""
+        """Leave the world: collectives raise errors from now on. It is also called when the process ends."""
         self._leave("this world was ended with world.end()")
 
     def everyone(self) -> OrderedCommunicator:
-        """This rank's end of what carries arrays between all ranks; there is none in a world of one."""
+        """This rank's engine for moving arrays between all ranks; None in a world of one."""
         found = self._find(Mesh(ranks=self.size).whole)
         assert isinstance(found, OrderedCommunicator)
         return found
@@ -138,8 +139,8 @@ stand_in: World | None = None
 def start(rank: int | None = None, size: int | None = None, address: str | None = None) -> World:
     """Start the world: find out which rank this process is, and connect it to the others.
 
-    The environment tells, as `wengert launch`, `mpiexec` or `srun` set it; without any of them there is one rank. Who
-    starts processes in another way gives the rank and the size, and the address of the control plane.
+    The environment variables of `wengert launch`, `mpiexec` or `srun` are read; without any of them there is one rank.
+    If you start processes in another way, pass the rank, the size and the address of the control plane.
 
     >>> import wengert as wg
     >>> world = wg.distributed.start()
@@ -149,7 +150,9 @@ def start(rank: int | None = None, size: int | None = None, address: str | None 
     """
     global _world
     if _world is not None:
-        raise ArgumentError(f"start: this process is rank {_world.rank} of {_world.size} already; it starts once")
+        raise ArgumentError(
+            f"start: this process is already rank {_world.rank} of {_world.size}; start can be called only once"
+        )
     if stand_in is not None:
         return stand_in
     place = launched(rank, size, address)
@@ -196,8 +199,9 @@ def _mpi(place: Launched) -> MpiEngine:
     engine = MpiEngine()
     if (engine.rank, engine.size) != (place.rank, place.size):
         raise ArgumentError(
-            f"start: {place.launcher} made this process rank {place.rank} of {place.size}, and {engine.library} says "
-            f"rank {engine.rank} of {engine.size}: mpi4py uses another MPI than that launcher's, or the script runs in "
+            f"start: {place.launcher} made this process rank {place.rank} of {place.size}, but {engine.library} "
+            f"reports rank {engine.rank} of {engine.size}: mpi4py uses a different MPI than that launcher, or the "
+            "script runs in "
             f"a batch job without srun. Use the mpiexec in {os.path.join(sys.prefix, 'bin')}, or srun"
         )
     engine.connect()
@@ -208,12 +212,12 @@ def _without_engine(place: Launched) -> str:
     """What to do where nothing carries bytes between the ranks."""
     if place.has_mpi:
         return (
-            f"start: {place.launcher} started {place.size} ranks, and mpi4py is not installed in {sys.prefix}: "
+            f"start: {place.launcher} started {place.size} ranks, but mpi4py is not installed in {sys.prefix}: "
             "pip install 'wengert[mpi]'"
         )
     return (
-        f"start: {place.launcher} started {place.size} ranks without MPI, which carries bytes between them and "
-        "needs a launcher of its own. Run `wengert launch`, with mpiexec installed (pip install 'wengert[mpi]'), "
+        f"start: {place.launcher} started {place.size} ranks without MPI, which is needed to communicate and has its "
+        "own launcher. Run `wengert launch`, with mpiexec installed (pip install 'wengert[mpi]'), "
         f"or `mpiexec -n {place.size} python script.py`. NCCL needs no MPI, but cannot be used here: {nccl.missing()}"
     )
 
@@ -223,8 +227,8 @@ def _take_gpu(local_rank: int, ranks: int) -> None:
     count = len(devices.gpus())
     if local_rank % count and devices.in_use():
         raise ArgumentError(
-            f"start: {', '.join(devices.in_use())} was used before; rank {local_rank} of this machine has GPU "
-            f"{local_rank % count} for itself. Call wg.distributed.start() first"
+            f"start: {', '.join(devices.in_use())} was used before; rank {local_rank} of this machine uses only GPU "
+            f"{local_rank % count}. Call wg.distributed.start() first"
         )
     devices.first_gpu = local_rank % count
     if ranks > count:  # which NCCL refuses unless it is told to allow it
@@ -241,7 +245,7 @@ def _share(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> float:
 
 
 def set_threads(count: int | None) -> None:
-    """Have kernels and NumPy's products run on so many threads; None: on as many as there are cores."""
+    """Set the number of threads of kernels and NumPy's products; None uses one per core."""
     use_threads(count)
     found = blas()
     if found is not None:
@@ -267,7 +271,9 @@ def _filled(sizes: dict[str, int], ranks: int) -> dict[str, int]:
 
 def _positive(name: str, size: Any) -> int:
     if not isinstance(size, int) or size < 1:
-        raise ArgumentError(f"mesh: the axis {name} has at least 1 rank, or -1 for what is left, not {size!r}")
+        raise ArgumentError(
+            f"mesh: the axis {name} must have at least 1 rank, or -1 for the remaining ones, not {size!r}"
+        )
     return size
 
 
@@ -276,7 +282,7 @@ def _in_child() -> None:
     if _world is not None and _world.size > 1:
         rank = _world.rank
         communication.watcher = None  # whose connection is the parent's
-        _world._ended = f"this process was forked from rank {rank} and is none itself: no collective runs in it"
+        _world._ended = f"this process was forked from rank {rank} and is not a rank itself: it cannot run collectives"
         for engine in (_world._engine, _world._on_device):
             if engine is not None:
                 engine.end(_world._ended)

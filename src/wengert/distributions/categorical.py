@@ -37,7 +37,7 @@ class _Classes(Distribution):
         one_of(type(self).__name__, probs, logits)
         (given,) = as_tensors(logits if probs is None else probs)
         if given.ndim < 1:
-            raise ArgumentError(f"{type(self).__name__} takes probabilities of classes along an axis, not a number")
+            raise ArgumentError(f"{type(self).__name__} takes class probabilities along an axis, not a number")
         if probs is None:
             self.logits = given - wg.logsumexp(given, -1, keepdims=True)
         else:
@@ -74,7 +74,7 @@ class _Classes(Distribution):
 
 
 class Categorical(_Classes):
-    """An index of a class.
+    """A class index.
 
     >>> import wengert as wg
     >>> categorical = wg.distributions.Categorical(probs=wg.tensor([1.0, 3.0]))
@@ -119,7 +119,7 @@ class Categorical(_Classes):
 
 
 class OneHotCategorical(_Classes):
-    """A class as a vector with a 1.
+    """A one-hot vector for a class.
 
     >>> import wengert as wg
     >>> wg.distributions.OneHotCategorical(wg.tensor([0.25, 0.75])).mean.tolist()
@@ -173,7 +173,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     @property
     def straight_through(self) -> bool:
-        """That gradients pass the draw."""
+        """A term that is zero, but passes gradients through the draw."""
         return True
 
 
@@ -191,7 +191,9 @@ class Multinomial(_Classes):
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         if not isinstance(total_count, int):
-            raise ArgumentError(f"Multinomial: one count for the whole batch, a whole number, not {total_count!r}")
+            raise ArgumentError(
+                f"Multinomial: total_count must be one integer for the whole batch, not {total_count!r}"
+            )
         self.total_count = total_count
         super().__init__(probs, logits, validate_args)
 
@@ -256,7 +258,7 @@ class LogitRelaxedBernoulli(_Binary):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A number from 0 to 1 that is near 0 or 1 where the temperature is low.
+    """A number between 0 and 1, close to 0 or 1 at low temperature.
 
     >>> import wengert as wg
     >>> wg.distributions.RelaxedBernoulli(0.5, 0.3).rsample((2,)).shape
@@ -316,7 +318,7 @@ class ExpRelaxedCategorical(_Classes):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Shares that are near a one-hot vector where the temperature is low (Jang, Gu and Poole, 2017).
+    """Probabilities that are close to a one-hot vector at low temperature (Jang, Gu and Poole, 2017).
 
     >>> import wengert as wg
     >>> wg.distributions.RelaxedOneHotCategorical(0.5, wg.tensor([0.25, 0.75])).rsample().shape

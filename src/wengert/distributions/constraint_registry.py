@@ -1,6 +1,6 @@
-"""`biject_to(constraint)` and `transform_to(constraint)`: transforms from all numbers into a set.
+"""`biject_to(constraint)` and `transform_to(constraint)`: transforms from the real numbers into a set.
 
-`biject_to` gives one that is one to one, for inference; `transform_to` any that reaches the set, for optimisation.
+`biject_to` returns a bijective one, for inference; `transform_to` any one onto the set, for optimisation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ConstraintRegistry:
         self._factories: dict[Any, Factory] = {}
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """Give a factory for a constraint, or use it as a decorator."""
+        """Register a factory for a constraint; also works as a decorator."""
         if factory is None:
             return lambda function: self.register(constraint, function)
         self._factories[constraint] = factory

@@ -1,4 +1,4 @@
-"""Constraints: which values a parameter may have, and which a draw can have. `constraint.check(x)` says of each event.
+"""Constraints: the allowed values of a parameter, and the support of a draw. `constraint.check(x)` checks each event.
 
 The names are PyTorch's: `constraints.positive`, `constraints.interval(0, 2)`, ...
 """
@@ -13,7 +13,7 @@ from wengert import Tensor
 
 
 class Constraint:
-    """A set of values. `event_dim` is the number of axes of one value, `is_discrete` whether there are gaps.
+    """A set of values. `event_dim` is the number of axes of one value, `is_discrete` whether the set is discrete.
 
     >>> import wengert as wg
     >>> wg.distributions.constraints.positive.check(wg.tensor([1.0, -1.0])).tolist()
@@ -42,7 +42,7 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):
-    """A decorator for a property of a class of distributions that is a set, which only an object knows.
+    """A decorator for a constraint property that depends on the distribution's parameters.
 
     >>> import wengert as wg
     >>> c = wg.distributions.constraints
@@ -76,7 +76,7 @@ class _Elementwise(Constraint):
 
 
 class independent(Constraint):
-    """A set of arrays whose elements are in another set: of the last axes.
+    """Arrays (over the last axes) whose elements are all in another set.
 
     >>> import wengert as wg
     >>> c = wg.distributions.constraints
@@ -100,7 +100,7 @@ class independent(Constraint):
 
 
 class cat(Constraint):
-    """Different sets for parts along an axis, of the given lengths.
+    """Concatenated sets: one for each part along an axis, of the given lengths.
 
     >>> import wengert as wg
     >>> c = wg.distributions.constraints
@@ -120,7 +120,7 @@ class cat(Constraint):
 
 
 class stack(Constraint):
-    """A set for each index along an axis.
+    """Stacked sets: one for each index along an axis.
 
     >>> import wengert as wg
     >>> c = wg.distributions.constraints
@@ -140,7 +140,7 @@ class stack(Constraint):
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Numbers from a bound to another.
+    """Numbers between two bounds, inclusive.
 
     >>> import wengert as wg
     >>> wg.distributions.constraints.interval(0.0, 1.0).check(wg.tensor([0.5, 2.0])).tolist()
@@ -150,7 +150,7 @@ def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 
 
 def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Numbers from a bound to below another.
+    """Numbers from a lower bound to below an upper bound.
 
     >>> import wengert as wg
     >>> wg.distributions.constraints.half_open_interval(0.0, 1.0).check(wg.tensor([0.0, 1.0])).tolist()
@@ -162,7 +162,7 @@ def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Whole numbers from a bound to another.
+    """Integers between two bounds, inclusive.
 
     >>> import wengert as wg
     >>> wg.distributions.constraints.integer_interval(0, 3).check(wg.tensor([1.0, 1.5])).tolist()
@@ -185,7 +185,7 @@ def greater_than(lower_bound: Any) -> Constraint:
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
-    """Numbers from a bound on.
+    """Numbers at or above a bound.
 
     >>> import wengert as wg
     >>> wg.distributions.constraints.greater_than_eq(1.0).check(wg.tensor([1.0, 0.0])).tolist()
@@ -206,7 +206,7 @@ def less_than(upper_bound: Any) -> Constraint:
 
 
 def multinomial(upper_bound: Any) -> Constraint:
-    """Counts along the last axis that sum up to a number.
+    """Counts along the last axis that sum to at most a number.
 
     >>> import wengert as wg
     >>> wg.distributions.constraints.multinomial(3).check(wg.tensor([1.0, 2.0])).item()

@@ -27,7 +27,7 @@ def log_sum_exp_of_0_and(logits: Tensor) -> Tensor:
 
 
 class _Binary(Distribution):
-    """A probability, given as such or as logits: the other one is computed where it is asked for."""
+    """A probability, given as such or as logits: the other one is computed where it is requested."""
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     tensors: ClassVar[tuple[str, ...]] = ("probs", "logits")
@@ -60,7 +60,7 @@ class _Binary(Distribution):
 
 
 class Bernoulli(_Binary):
-    """1 with a probability, else 0.
+    """1 with probability `probs`, otherwise 0.
 
     >>> import wengert as wg
     >>> wg.distributions.Bernoulli(probs=0.25).log_prob(1.0).item()
@@ -104,7 +104,7 @@ class Bernoulli(_Binary):
 
 
 class Geometric(_Binary):
-    """The failures before the first success.
+    """The number of failures before the first success.
 
     >>> import wengert as wg
     >>> wg.distributions.Geometric(0.25).mean.item()
@@ -146,7 +146,7 @@ class Geometric(_Binary):
 
 
 class Binomial(_Binary):
-    """The successes among `total_count` trials.
+    """The number of successes in `total_count` trials.
 
     >>> import wengert as wg
     >>> wg.distributions.Binomial(10, 0.5).mean.item()
@@ -187,7 +187,7 @@ class Binomial(_Binary):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         largest = int(self.total_count.max().item())
         if int(self.total_count.min().item()) != largest:
-            raise ArgumentError("Binomial: the counts of the batch differ, so that its support has no one length")
+            raise ArgumentError("Binomial: the batch has different counts, so its support cannot be enumerated")
         values = wg.arange(largest + 1, dtype=self._param.dtype).reshape(-1, *[1] * len(self._batch_shape))
         return wg.broadcast_to(values, (largest + 1, *self._batch_shape)) if expand else values
 
@@ -205,7 +205,7 @@ class Binomial(_Binary):
 
 
 class NegativeBinomial(_Binary):
-    """The successes, each with probability `probs`, before `total_count` failures.
+    """The number of successes, each with probability `probs`, before `total_count` failures.
 
     >>> import wengert as wg
     >>> wg.distributions.NegativeBinomial(5.0, 0.5).mean.item()
@@ -253,7 +253,7 @@ class NegativeBinomial(_Binary):
 
 
 class Poisson(Distribution):
-    """The number of events, by their rate.
+    """The number of events at a given rate.
 
     >>> import wengert as wg
     >>> round(wg.distributions.Poisson(4.0).log_prob(wg.tensor(4.0)).item(), 4)

@@ -1,4 +1,5 @@
-"""Distribution: what all distributions share. In: parameters, tensors or numbers. Out: samples, densities, moments.
+"""Distribution: the base class of all distributions. In: parameters, tensors or numbers. Out: samples, densities,
+moments.
 
 PyTorch's names and meanings: `batch_shape` are the distributions that one object holds, `event_shape` is the shape of
 one draw of one of them. A sample has the shape `sample_shape + batch_shape + event_shape`.
@@ -29,10 +30,11 @@ LOG_2PI = math.log(2 * math.pi)
 
 
 class Distribution:
-    """The base of the distributions. One's own defines `sample` or `rsample`, `log_prob`, and what else it has.
+    """The base class of the distributions. A subclass defines `sample` or `rsample`, `log_prob`, and further methods it
+    supports.
 
-    `tensors` names the attributes that hold a value for each distribution of the batch, `parts` those that are
-    distributions with the same batch: both are what `expand` expands.
+    `tensors` names the attributes with a value for each distribution of the batch, `parts` those that are distributions
+    with the same batch; `expand` expands both.
 
     >>> import wengert as wg
     >>> round(wg.distributions.Normal(0.0, 1.0).log_prob(wg.tensor(0.0)).item(), 4)
@@ -49,7 +51,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether arguments are checked where `validate_args` is not given."""
+        """Set whether arguments are checked if `validate_args` is not given."""
         if value not in (True, False):
             raise ArgumentError(f"set_default_validate_args takes True or False, not {value!r}")
         Distribution._validates = value
@@ -75,7 +77,7 @@ class Distribution:
         name = next(name for name, is_right in found.items() if not is_right.item())
         values: Tensor = vars(self)[name].detach()
         raise ArgumentError(
-            f"{type(self).__name__}: the parameter {name} of shape {values.shape} is to be "
+            f"{type(self).__name__}: the parameter {name} of shape {values.shape} must be "
             f"{self.arg_constraints[name]!r}, but its values are {values!r}"
         )
 
@@ -83,7 +85,7 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Shape:
-        """The shape of the distributions held here."""
+        """The shape of the batch of distributions."""
         return self._batch_shape
 
     @property
@@ -92,7 +94,7 @@ class Distribution:
         return self._event_shape
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        """The same distributions with a larger batch, into which theirs broadcasts."""
+        """The same distributions with a larger batch shape, to which theirs broadcasts."""
         shape = tuple(batch_shape)
         old = len(self._batch_shape)
         new = copy.copy(self)
@@ -111,14 +113,14 @@ class Distribution:
     # --- what a distribution has ------------------------------------------------------------------------------------
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draws, through which no gradient passes."""
+        """Draw samples without gradients."""
         with wg.no_grad():
             return self.rsample(sample_shape).detach()
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draws that are differentiable by the parameters."""
+        """Draw samples that are differentiable with respect to the parameters."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no rsample: its draws are no smooth function of parameters"
+            f"{type(self).__name__} has no rsample: its samples are not a smooth function of the parameters"
         )
 
     def sample_n(self, n: int) -> Tensor:
@@ -130,15 +132,15 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} has no log_prob")
 
     def cdf(self, value: Any) -> Tensor:
-        """The probability of a draw up to a value."""
+        """The cumulative distribution function: the probability of a draw up to a value."""
         raise NotImplementedError(f"{type(self).__name__} has no cdf")
 
     def icdf(self, value: Any) -> Tensor:
-        """The value up to which a draw lies with a probability: the quantile."""
+        """The quantile function: the inverse of `cdf`."""
         raise NotImplementedError(f"{type(self).__name__} has no icdf")
 
     def entropy(self) -> Tensor:
-        """Minus the mean of `log_prob` over draws."""
+        """The entropy: minus the expectation of `log_prob`."""
         raise NotImplementedError(f"{type(self).__name__} has no entropy in closed form")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -175,12 +177,15 @@ class Distribution:
         events = len(self._event_shape)
         if value.shape[value.ndim - events :] != self._event_shape or value.ndim < events:
             raise ShapeError(
-                f"{type(self).__name__}: a value of shape {value.shape} for events of shape {self._event_shape}"
+                f"{type(self).__name__}: a value of shape {value.shape} does not match events of shape "
+                f"{self._event_shape}"
             )
         expected = self._batch_shape + self._event_shape
         for found, wanted in zip(reversed(value.shape), reversed(expected)):
             if found != wanted and found != 1 and wanted != 1:
-                raise ShapeError(f"{type(self).__name__}: a value of shape {value.shape} for a batch with {expected}")
+                raise ShapeError(
+                    f"{type(self).__name__}: a value of shape {value.shape} does not match a batch with {expected}"
+                )
         support = getattr(self, "support", None)
         if support is not None and can_look(value) and not support.check(value.detach()).all().item():
             raise ArgumentError(
@@ -198,7 +203,7 @@ class Distribution:
 
 
 def can_look(value: Tensor) -> bool:
-    """Whether a value may be looked at: not while a function is recorded."""
+    """Whether a value may be read: not while a function is recorded."""
     return recording.trace is None and recording.lane is None
 
 
@@ -208,7 +213,7 @@ def as_shape(shape: Any) -> Shape:
 
 
 def as_tensors(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one floating-point dtype, which the tensors among them decide."""
+    """Convert numbers and tensors to tensors of one floating-point dtype, determined by the tensors."""
     dtypes = [v.dtype for v in values if isinstance(v, Tensor) and v.dtype in _FLOATING]
     kind = wg.float32 if not dtypes else wg.result_type(*dtypes)
     made = []
@@ -220,7 +225,7 @@ def as_tensors(*values: Any) -> tuple[Tensor, ...]:
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """`as_tensors`, of one shape."""
+    """`as_tensors`, broadcast to one shape."""
     return tuple(wg.broadcast_arrays(*as_tensors(*values)))
 
 
@@ -235,7 +240,7 @@ def finfo(dtype: Any) -> Any:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities moved off 0 and 1 by the dtype's rounding."""
+    """Clip probabilities away from 0 and 1 by the dtype's rounding unit."""
     eps = float(finfo(probs.dtype).eps)
     return wg.clip(probs, eps, 1 - eps)
 
@@ -252,6 +257,6 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 
 
 def one_of(name: str, probs: Any, logits: Any) -> None:
-    """Raise unless one of the two is given."""
+    """Raise an error unless exactly one of the two is given."""
     if (probs is None) == (logits is None):
-        raise ArgumentError(f"{name} takes probs or logits, one of the two")
+        raise ArgumentError(f"{name} takes either probs or logits")

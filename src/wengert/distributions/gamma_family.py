@@ -1,6 +1,6 @@
-"""Gamma distributions and what is made of them: exponential, beta, Dirichlet, chi-squared, Student's t, F.
+"""Gamma distributions and those derived from them: exponential, beta, Dirichlet, chi-squared, Student's t, F.
 
-Their draws are differentiable by all parameters (`sampling.log_gamma_draw`).
+Their draws are differentiable with respect to all parameters (`sampling.log_gamma_draw`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def log_draws(concentration: Tensor, shape: Shape) -> Tensor:
 
 
 def positive(log_value: Tensor) -> Tensor:
-    """exp of a logarithm, not below the least float: a draw of 0 would be outside of the support."""
+    """exp of a logarithm, but at least the smallest float: a draw of 0 would be outside the support."""
     return wg.maximum(wg.exp(log_value), float(finfo(log_value.dtype).tiny))
 
 
 class Gamma(Distribution):
-    """The gamma distribution, by its shape and its rate.
+    """The gamma distribution, parametrized by shape and rate.
 
     >>> import wengert as wg
     >>> gamma = wg.distributions.Gamma(3.0, 2.0)
@@ -94,7 +94,7 @@ class Chi2(Gamma):
 
 
 class Exponential(Distribution):
-    """The time to the next event, by the rate of events.
+    """The time to the next event, for a given rate of events.
 
     >>> import wengert as wg
     >>> wg.distributions.Exponential(2.0).mean.item()
@@ -238,7 +238,7 @@ class Beta(Distribution):
 
 
 class Dirichlet(Distribution):
-    """Shares that sum to 1, along the last axis: what the beta distribution is for more than two.
+    """Probabilities that sum to 1 along the last axis: the multivariate generalisation of the beta distribution.
 
     >>> import wengert as wg
     >>> wg.distributions.Dirichlet(wg.ones(4)).mean.tolist()

@@ -1,7 +1,7 @@
-"""The Kullback-Leibler divergence between two distributions, by pairs of kinds.
+"""The Kullback-Leibler divergence between two distributions, by pairs of classes.
 
 `kl_divergence(p, q)` is the mean of p.log_prob(x) - q.log_prob(x) over draws x of p. `register_kl(P, Q)` adds a pair;
-of several that fit, the one nearest in the order of the classes is taken.
+of several matches, the one closest in the class hierarchy is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _formulas: dict[tuple[type, type], Formula] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
-    """A decorator for the divergence of a pair of classes.
+    """A decorator that registers the divergence for a pair of classes.
 
     >>> import wengert as wg
     >>> class Mine(wg.distributions.Normal):
@@ -45,14 +45,15 @@ def _formula(p: type, q: type) -> Formula:
     fitting = [pair for pair in _formulas if issubclass(p, pair[0]) and issubclass(q, pair[1])]
     if not fitting:
         raise NotImplementedError(
-            f"kl_divergence of {p.__name__} and {q.__name__} has no formula; register_kl adds one, or take the mean of "
+            f"kl_divergence of {p.__name__} and {q.__name__} has no formula; add one with register_kl, or estimate it "
+            "by the mean of "
             "p.log_prob(x) - q.log_prob(x) over draws"
         )
     return _formulas[min(fitting, key=places)]
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """How far q is from p: 0 if they are equal, never below.
+    """The Kullback-Leibler divergence of q from p: 0 if they are equal, otherwise positive.
 
     >>> import wengert as wg
     >>> d = wg.distributions

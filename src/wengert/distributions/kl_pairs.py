@@ -1,4 +1,4 @@
-"""The divergences that have a formula: of two of a kind, and of different kinds.
+"""The divergences with a closed form: between two distributions of the same kind, and of different kinds.
 
 Those of different kinds are -entropy(p) - E_p[log q]: what the mean of log q over draws of p comes to is written once
 for each q, in terms of means of p (of x, of log x, of exp(-t x)), which are written once for each p.
@@ -177,7 +177,7 @@ def _columns(d: Any) -> Tensor:
 
 def _vectors(p: Any, q: Any) -> Tensor:
     if p.event_shape != q.event_shape:
-        raise ShapeError(f"kl_divergence: events of shape {p.event_shape} and {q.event_shape}")
+        raise ShapeError(f"kl_divergence: the event shapes {p.event_shape} and {q.event_shape} differ")
     difference, columns = q.loc - p.loc, _columns(p)
     if isinstance(q, MultivariateNormal):
         spread = (solve_lower(q.scale_tril, columns) ** 2).sum((-2, -1))
@@ -284,7 +284,7 @@ for _p in (Exponential, Gamma, Normal, Uniform):
     register_kl(_p, Gumbel)(_to_gumbel)
 register_kl(Beta, ContinuousBernoulli)(_to_continuous_bernoulli)
 
-# --- different kinds: where p may be outside of the support of q ----------------------------------------------------
+# --- different kinds: where p may be outside the support of q ----------------------------------------------------
 
 
 @register_kl(Uniform, Uniform)

@@ -38,7 +38,7 @@ class _Located(Distribution):
 
 
 class Normal(_Located):
-    """The normal distribution, by its mean and standard deviation.
+    """The normal distribution, parametrized by mean and standard deviation.
 
     >>> import wengert as wg
     >>> normal = wg.distributions.Normal(wg.tensor([0.0, 1.0]), 2.0)
@@ -145,7 +145,7 @@ class Cauchy(_Located):
 
 
 class Gumbel(_Located):
-    """The distribution of the largest of many: exp(-z - exp(-z)) / scale.
+    """The extreme value distribution of maxima: exp(-z - exp(-z)) / scale.
 
     >>> import wengert as wg
     >>> round(wg.distributions.Gumbel(0.0, 1.0).mean.item(), 4)
@@ -183,7 +183,7 @@ class Gumbel(_Located):
 
 
 class Uniform(Distribution):
-    """Numbers spread evenly from `low` to below `high`.
+    """The uniform distribution on [low, high).
 
     >>> import wengert as wg
     >>> wg.distributions.Uniform(0.0, 4.0).mean.item()
@@ -200,7 +200,7 @@ class Uniform(Distribution):
 
     def _check_parameters(self) -> None:
         if can_look(self.low) and not (self.low < self.high).detach().all().item():
-            raise ArgumentError("Uniform: low is below high")
+            raise ArgumentError("Uniform: low must be below high")
 
     @property
     def support(self) -> Any:
@@ -282,7 +282,7 @@ class _Folded(Distribution):
 
 
 class HalfNormal(_Folded):
-    """The size of a normal draw with mean 0 and this standard deviation.
+    """The absolute value of a normal draw with mean 0 and this standard deviation.
 
     >>> import wengert as wg
     >>> round(wg.distributions.HalfNormal(1.0).mean.item(), 4)
@@ -302,7 +302,7 @@ class HalfNormal(_Folded):
 
 
 class HalfCauchy(_Folded):
-    """The size of a Cauchy draw around 0.
+    """The absolute value of a Cauchy draw around 0.
 
     >>> import wengert as wg
     >>> round(wg.distributions.HalfCauchy(1.0).log_prob(wg.tensor(1.0)).item(), 4)
@@ -322,7 +322,7 @@ class HalfCauchy(_Folded):
 
 
 class VonMises(Distribution):
-    """The normal distribution of the circle, by its mean angle and concentration (one over a variance).
+    """The analogue of the normal distribution on the circle, parametrized by mean angle and concentration.
 
     >>> import wengert as wg
     >>> wg.distributions.VonMises(0.0, 1.0).sample((2,)).shape

@@ -15,14 +15,14 @@ from wengert.distributions.gamma_family import Beta, log_draws
 
 
 def solve_lower(lower: Tensor, b: Tensor) -> Tensor:
-    """The inverse of a lower triangular matrix times another, batches broadcast."""
+    """Solve with a lower triangular matrix; batches broadcast."""
     batch = wg.broadcast_shapes(lower.shape[:-2], b.shape[:-2])
     lower = wg.broadcast_to(lower, batch + lower.shape[-2:])
     return wg.linalg.triangular_solve(lower, wg.broadcast_to(b, batch + b.shape[-2:]))
 
 
 def mahalanobis(lower: Tensor, difference: Tensor) -> Tensor:
-    """The square of a vector's length after the inverse of a Cholesky factor was applied."""
+    """The squared Mahalanobis distance, given a Cholesky factor."""
     solved = solve_lower(lower, difference[..., None])[..., 0]
     return (solved * solved).sum(-1)
 
@@ -33,7 +33,7 @@ def half_log_det(lower: Tensor) -> Tensor:
 
 
 def factor_of_precision(precision: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse: of the matrix with its axes reversed, inverted and reversed back."""
+    """The Cholesky factor of the inverse of a precision matrix, by reversing its axes."""
     reverse = wg.flip(wg.linalg.cholesky(wg.flip(precision, axis=(-2, -1))), axis=(-2, -1)).mT
     return solve_lower(reverse, wg.eye(precision.shape[-1], dtype=precision.dtype))
 
@@ -45,7 +45,7 @@ def inverse_from_factor(lower: Tensor) -> Tensor:
 
 
 class MultivariateNormal(Distribution):
-    """The normal distribution of vectors, by a covariance matrix, its inverse or its Cholesky factor.
+    """The multivariate normal distribution, parametrized by a covariance matrix, its inverse or its Cholesky factor.
 
     >>> import wengert as wg
     >>> normal = wg.distributions.MultivariateNormal(wg.zeros(2), wg.eye(2))
@@ -76,7 +76,9 @@ class MultivariateNormal(Distribution):
             raise ArgumentError("MultivariateNormal takes one of covariance_matrix, precision_matrix and scale_tril")
         loc, matrix = as_tensors(loc, given[0])
         if loc.ndim < 1 or matrix.ndim < 2:
-            raise ArgumentError("MultivariateNormal: loc is a vector and the matrix has two axes, or batches of them")
+            raise ArgumentError(
+                "MultivariateNormal: loc must be a vector and the matrix must have two axes, or batches of them"
+            )
         batch = wg.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         matrix = wg.broadcast_to(matrix, batch + matrix.shape[-2:])
         self.loc = wg.broadcast_to(loc, batch + loc.shape[-1:])
@@ -93,7 +95,7 @@ class MultivariateNormal(Distribution):
         is_factor = self._kind == "factor"
         wanted = constraints.lower_cholesky if is_factor else constraints.positive_definite
         if can_look(self._given_matrix) and not wanted.check(self._given_matrix.detach()).all().item():
-            raise ArgumentError(f"MultivariateNormal: the {self._kind} matrix is to be {wanted!r}")
+            raise ArgumentError(f"MultivariateNormal: the {self._kind} matrix must be {wanted!r}")
 
     @property
     def scale_tril(self) -> Tensor:
@@ -133,7 +135,8 @@ class MultivariateNormal(Distribution):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """The normal distribution with covariance `cov_factor cov_factor.T + diag(cov_diag)`: cheap for a thin factor.
+    """The normal distribution with covariance `cov_factor cov_factor.T + diag(cov_diag)`: efficient for a thin
+    factor.
 
     >>> import wengert as wg
     >>> wg.distributions.LowRankMultivariateNormal(wg.zeros(3), wg.ones((3, 1)), wg.ones(3)).variance.tolist()
@@ -154,7 +157,7 @@ class LowRankMultivariateNormal(Distribution):
         if loc.shape[-1:] != factor.shape[-2:-1] or diag.shape[-1:] != loc.shape[-1:]:
             raise ArgumentError(
                 f"LowRankMultivariateNormal: loc, cov_factor and cov_diag have {loc.shape}, {factor.shape} and "
-                f"{diag.shape}; they are to end in (n,), (n, m) and (n,)"
+                f"{diag.shape}; they must end in (n,), (n, m) and (n,)"
             )
         batch = wg.broadcast_shapes(loc.shape[:-1], factor.shape[:-2], diag.shape[:-1])
         self.loc = wg.broadcast_to(loc, batch + loc.shape[-1:])
@@ -190,7 +193,7 @@ class LowRankMultivariateNormal(Distribution):
         return 2 * half_log_det(self._capacitance) + wg.log(self.cov_diag).sum(-1)
 
     def distance(self, difference: Tensor) -> Tensor:
-        """The squared Mahalanobis length of a vector, by Woodbury's formula."""
+        """The squared Mahalanobis distance of a vector, by Woodbury's formula."""
         scaled = difference / self.cov_diag
         common = (self.cov_factor.mT @ scaled[..., None])[..., 0]
         return (difference * scaled).sum(-1) - mahalanobis(self._capacitance, common)
@@ -265,7 +268,7 @@ class Wishart(Distribution):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if can_look(self.df) and not (self.df > self._scale_tril.shape[-1] - 1).detach().all().item():
-            raise ArgumentError(f"Wishart: df is above {self._scale_tril.shape[-1] - 1}, one less than the size")
+            raise ArgumentError(f"Wishart: df must be above {self._scale_tril.shape[-1] - 1}, one less than the size")
 
     @property
     def scale_tril(self) -> Tensor:
@@ -280,7 +283,7 @@ class Wishart(Distribution):
         return inverse_from_factor(self._scale_tril)
 
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Tensor:
-        """By Bartlett's decomposition: chi-squared numbers on a diagonal, normal ones below."""
+        """Samples by Bartlett's decomposition: chi-squared numbers on the diagonal, normal numbers below."""
         shape, p = self._extended_shape(sample_shape), self._event_shape[-1]
         dofs = self.df[..., None] - wg.arange(p, dtype=self.df.dtype)
         chi = wg.exp(0.5 * (log_draws(0.5 * dofs, shape[:-1]) + math.log(2)))
@@ -324,7 +327,7 @@ class Wishart(Distribution):
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009): near 1 all are as likely.
+    """Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009): at 1 all are equally likely.
 
     >>> import wengert as wg
     >>> wg.distributions.LKJCholesky(3, 1.0).sample().shape
@@ -337,7 +340,7 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
-            raise ArgumentError(f"LKJCholesky: matrices of size 2 and more, not {dim}")
+            raise ArgumentError(f"LKJCholesky: the size must be at least 2, not {dim}")
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
@@ -346,7 +349,7 @@ class LKJCholesky(Distribution):
         return super().expand(batch_shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """By the onion method: each row's length by a beta number, its direction by normal ones."""
+        """Samples by the onion method: each row's length from a beta number, its direction from normal numbers."""
         shape, d = self._extended_shape(sample_shape), self.dim
         with wg.no_grad():
             marginal = (self.concentration.detach() + 0.5 * (d - 2))[..., None]

@@ -1,8 +1,8 @@
-"""Draws that have no formula: gamma, Poisson, binomial and von Mises numbers, by rejection in loops over all at once.
+"""Draws without a closed form: gamma, Poisson, binomial and von Mises numbers, by rejection in loops over all at once.
 
-Gamma draws are differentiable by their concentration (Figurnov, Mohamed and Mnih, "Implicit reparameterization
-gradients", 2018): a draw x at which the distribution function F has a value stays at that value, so that
-dx/da = -(dF/da) / (dF/dx). The integral in dF/da is computed by quadrature, to about 1e-10 in float64.
+Gamma draws are differentiable with respect to their concentration (Figurnov, Mohamed and Mnih, "Implicit
+reparameterization gradients", 2018): a draw x at which the distribution function F has a value stays at that value, so
+that dx/da = -(dF/da) / (dF/dx). The integral in dF/da is computed by quadrature, to about 1e-10 in float64.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def _rejection(shape: tuple[int, ...], dtype: Any, propose: Callable[[Any], tupl
 
 
 def log_gamma_draw(concentration: Tensor) -> Tensor:
-    """The logarithm of a draw from Gamma(concentration, 1), differentiable by the concentration.
+    """The logarithm of a draw from Gamma(concentration, 1), differentiable with respect to the concentration.
 
-    Of small concentrations draws are below the least float; their logarithms are not.
+    For small concentrations draws are below the smallest float; their logarithms are not.
     """
     with wg.no_grad():
         drawn = _log_gamma(concentration.detach())
@@ -85,11 +85,11 @@ _moving_with.defjvp(_moving_rule)
 
 
 def log_gamma_slope(a: Tensor, log_x: Tensor) -> Tensor:
-    """The derivative of the logarithm of a Gamma(a, 1) draw x by a.
+    """The derivative of the logarithm of a Gamma(a, 1) draw x with respect to a.
 
     Minus dF/da over x dF/dx, with dF/da as the integral over t below x of the density times log t - digamma(a), or
-    that above x with the other sign. Of the two the one is taken in whose integral log t - digamma(a) has one sign, so
-    that nothing cancels. Below x = 1 it is a short series.
+    that above x with the other sign. The one whose integrand has a constant sign of log t - digamma(a) is used, so that
+    nothing cancels. Below x = 1 it is a short series.
     """
     is_below = log_x < 0
     series = _slope_series(a, wg.where(is_below, log_x, 0.0))
@@ -129,7 +129,8 @@ def _tail(a: Tensor, log_x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def gamma_cdf(a: Tensor, x: Tensor) -> Tensor:
-    """The distribution function of Gamma(a, 1): the regularised incomplete gamma function, by the same integral."""
+    """The cumulative distribution function of Gamma(a, 1): the regularised incomplete gamma function, by the same
+    integral."""
     a, x = wg.broadcast_arrays(a, x)
     is_below, safe = x < 1, wg.maximum(x, float(np.finfo(np.float32).tiny))
     log_x = wg.log(safe)

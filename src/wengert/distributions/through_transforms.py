@@ -57,7 +57,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Shares that sum to 1, of normal draws through stick breaking.
+    """Probabilities that sum to 1: normal draws through stick breaking.
 
     >>> import wengert as wg
     >>> wg.distributions.LogisticNormal(wg.zeros(2), wg.ones(2)).rsample().shape
@@ -83,7 +83,7 @@ class LogisticNormal(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """The distribution with density proportional to x ** -(alpha + 1), from `scale` on.
+    """The distribution with density proportional to x ** -(alpha + 1), for x >= `scale`.
 
     >>> import wengert as wg
     >>> wg.distributions.Pareto(1.0, 3.0).mean.item()
@@ -125,7 +125,7 @@ class Pareto(TransformedDistribution):
 
 
 class Weibull(TransformedDistribution):
-    """Times to failure whose rate is a power of the time.
+    """Times to failure whose hazard rate is a power of time.
 
     >>> import wengert as wg
     >>> round(wg.distributions.Weibull(1.0, 1.0).mean.item(), 4)
@@ -168,7 +168,7 @@ class Weibull(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """A distribution on the numbers from 0 to 1 like the beta distribution, with a formula for its draws.
+    """A distribution on [0, 1] similar to the beta distribution, with a closed form for its samples.
 
     >>> import wengert as wg
     >>> wg.distributions.Kumaraswamy(2.0, 2.0).rsample((2,)).shape
@@ -229,7 +229,8 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """What lies beyond a high threshold: exponential at concentration 0, bounded below it, with a heavy tail above.
+    """The distribution of excesses over a high threshold: exponential at concentration 0, bounded for negative
+    concentration, heavy-tailed for positive.
 
     >>> import wengert as wg
     >>> wg.distributions.GeneralizedPareto(0.0, 1.0, 0.1).rsample((2,)).shape
@@ -277,7 +278,7 @@ class GeneralizedPareto(Distribution):
         return self._log_survival((self._validate_sample(value) - self.loc) / self.scale)
 
     def log_cdf(self, value: Any) -> Tensor:
-        """The logarithm of the distribution function."""
+        """The logarithm of the cumulative distribution function."""
         return wg.log(self.cdf(value))
 
     def cdf(self, value: Any) -> Tensor:

@@ -14,7 +14,7 @@ from wengert.distributions.transforms import ComposeTransform, Transform
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of transforms of another's draws.
+    """The distribution of transformed samples of a base distribution.
 
     >>> import wengert as wg
     >>> d = wg.distributions
@@ -37,8 +37,8 @@ class TransformedDistribution(Distribution):
         base_shape = base_distribution.batch_shape + base_distribution.event_shape
         if len(base_shape) < through.domain.event_dim:
             raise ShapeError(
-                f"TransformedDistribution: the transforms take events of {through.domain.event_dim} axes, the base has "
-                f"the shape {base_shape}"
+                f"TransformedDistribution: the transforms take events of {through.domain.event_dim} axes, but the "
+                f"base has the shape {base_shape}"
             )
         shape = through.forward_shape(base_shape)
         wider = through.inverse_shape(shape)
@@ -111,7 +111,7 @@ class TransformedDistribution(Distribution):
 
 
 class Independent(Distribution):
-    """A distribution whose last batch axes count as axes of the event.
+    """A distribution whose last batch axes are treated as event axes.
 
     >>> import wengert as wg
     >>> normal = wg.distributions.Normal(wg.zeros(3), 1.0)
@@ -126,7 +126,9 @@ class Independent(Distribution):
     ) -> None:
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
-            raise ArgumentError(f"Independent: {reinterpreted_batch_ndims} axes of a batch of shape {batch}")
+            raise ArgumentError(
+                f"Independent: cannot reinterpret {reinterpreted_batch_ndims} axes of a batch of shape {batch}"
+            )
         self.base_dist = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         cut = len(batch) - reinterpreted_batch_ndims
@@ -164,7 +166,7 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims:
-            raise ArgumentError("Independent: the support of several distributions at once is not enumerated")
+            raise ArgumentError("Independent: the joint support of several distributions cannot be enumerated")
         return self.base_dist.enumerate_support(expand)
 
     @property
@@ -184,7 +186,7 @@ class Independent(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """One of several distributions of a kind, drawn by a Categorical: along the last axis of their batch.
+    """A mixture of distributions of one family along the last axis of their batch, weighted by a Categorical.
 
     >>> import wengert as wg
     >>> d = wg.distributions
@@ -199,8 +201,8 @@ class MixtureSameFamily(Distribution):
         batch = component_distribution.batch_shape
         if not batch or mixture_distribution.param_shape[-1] != batch[-1]:
             raise ShapeError(
-                f"MixtureSameFamily: weights of {mixture_distribution.param_shape[-1]} components for distributions "
-                f"with a batch of {batch}"
+                f"MixtureSameFamily: weights of {mixture_distribution.param_shape[-1]} components do not match "
+                f"distributions with a batch of {batch}"
             )
         self._event_ndims = len(component_distribution.event_shape)
         super().__init__(batch[:-1], component_distribution.event_shape, validate_args)

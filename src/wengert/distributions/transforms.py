@@ -1,8 +1,8 @@
-"""Transforms: functions with an inverse and the logarithm of their derivative, by which densities go over.
+"""Transforms: functions with an inverse and the logarithm of their derivative, which transforms densities.
 
 `transform(x)` gives y, `transform.inv(y)` gives x back, `log_abs_det_jacobian(x, y)` the logarithm of the volume that
-a small volume at x has at y. `domain` and `codomain` are constraints. PyTorch's `cache_size` is taken and without
-meaning: an inverse that was just computed forwards is the same node.
+a small volume at x has at y. `domain` and `codomain` are constraints. PyTorch's `cache_size` is accepted and ignored:
+the inverse of a value just computed is the same node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.distributions.distribution import finfo, sum_rightmost
 
 
 class Transform:
-    """The base of the transforms: one's own defines `_call`, `_inverse` and `log_abs_det_jacobian`.
+    """The base class of the transforms: a subclass defines `_call`, `_inverse` and `log_abs_det_jacobian`.
 
     >>> import wengert as wg
     >>> t = wg.distributions.ExpTransform()
@@ -50,9 +50,9 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """1 where the function rises, -1 where it falls."""
+        """1 if the function is increasing, -1 if it is decreasing."""
         if self._sign is None:
-            raise ArgumentError(f"{type(self).__name__} rises and falls, or is no function of numbers: it has no sign")
+            raise ArgumentError(f"{type(self).__name__} has no sign: it is not monotonic, or not a function of scalars")
         return self._sign
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -66,8 +66,8 @@ class Transform:
         raise TypeError(f"{type(self).__name__} has no inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The logarithm of |dy/dx|, of events summed over their axes."""
-        raise TypeError(f"{type(self).__name__} is not one to one, so that densities do not go over")
+        """The logarithm of |dy/dx|, summed over the axes of events."""
+        raise TypeError(f"{type(self).__name__} is not one-to-one, so it has no Jacobian determinant")
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of y for a shape of x."""
@@ -123,7 +123,7 @@ class _Inverse(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other.
+    """A composition of transforms, applied in order.
 
     >>> import wengert as wg
     >>> d = wg.distributions
@@ -204,7 +204,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose last batch axes count as axes of the event.
+    """A transform whose last batch axes are treated as event axes.
 
     >>> import wengert as wg
     >>> wg.distributions.IndependentTransform(wg.distributions.ExpTransform(), 1)(wg.zeros(2)).tolist()
@@ -240,7 +240,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The last axes in another shape with as many elements.
+    """Reshapes the last axes to another shape with as many elements.
 
     >>> import wengert as wg
     >>> wg.distributions.ReshapeTransform((4,), (2, 2))(wg.ones(4)).shape
@@ -277,7 +277,7 @@ class ReshapeTransform(Transform):
     def _reshaped(self, shape: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
         cut = len(shape) - len(old)
         if cut < 0 or shape[cut:] != old:
-            raise ShapeError(f"ReshapeTransform: a shape that ends in {old}, not {shape}")
+            raise ShapeError(f"ReshapeTransform: the shape must end in {old}, not {shape}")
         return shape[:cut] + new
 
 
@@ -345,7 +345,7 @@ class PowerTransform(_OfNumbers):
 
 
 class SigmoidTransform(_OfNumbers):
-    """1 / (1 + exp(-x)); its results stay off 0 and 1.
+    """1 / (1 + exp(-x)); its results stay strictly between 0 and 1.
 
     >>> import wengert as wg
     >>> wg.distributions.SigmoidTransform()(wg.tensor([0.0])).tolist()
@@ -408,7 +408,7 @@ class TanhTransform(_OfNumbers):
 
 
 class AbsTransform(Transform):
-    """|x|, which is not one to one: the inverse gives the positive number.
+    """|x|, which is not one-to-one: the inverse returns the positive number.
 
     >>> import wengert as wg
     >>> wg.distributions.AbsTransform()(wg.tensor([-1.0, 2.0])).tolist()
@@ -469,7 +469,7 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of a distribution.
+    """The cumulative distribution function of a distribution.
 
     >>> import wengert as wg
     >>> wg.distributions.CumulativeDistributionTransform(wg.distributions.Normal(0.0, 1.0))(wg.tensor(0.0)).item()

@@ -14,7 +14,7 @@ from wengert.distributions.transforms import Transform
 
 
 class SoftmaxTransform(Transform):
-    """exp(x) over its sum: onto the simplex, not one to one. The inverse gives logarithms.
+    """The softmax onto the simplex, which is not one-to-one. The inverse returns logarithms.
 
     >>> import wengert as wg
     >>> wg.distributions.SoftmaxTransform()(wg.tensor([0.0, 0.0])).tolist()
@@ -32,7 +32,7 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """n numbers to n + 1 shares, each a share of what the ones before left of a stick.
+    """Maps n numbers to n + 1 probabilities, each a fraction of what the previous ones left of a stick.
 
     >>> import wengert as wg
     >>> wg.distributions.StickBreakingTransform()(wg.zeros(2)).shape
@@ -75,7 +75,7 @@ class StickBreakingTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """A square matrix to a lower triangular one with positive diagonal: exp of the diagonal, nothing above it.
+    """Maps a square matrix to a lower triangular one with positive diagonal: exp of the diagonal, zeros above it.
 
     >>> import wengert as wg
     >>> wg.distributions.LowerCholeskyTransform()(wg.zeros((2, 2))).tolist()
@@ -93,7 +93,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """A square matrix to a positive definite one, by its Cholesky factor.
+    """Maps a square matrix to a positive definite one, through its Cholesky factor.
 
     >>> import wengert as wg
     >>> wg.distributions.PositiveDefiniteTransform()(wg.zeros((2, 2))).tolist()
@@ -112,7 +112,8 @@ class PositiveDefiniteTransform(Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """n (n - 1) / 2 numbers to the Cholesky factor of a correlation matrix: partial correlations, row by row.
+    """Maps n (n - 1) / 2 numbers to the Cholesky factor of a correlation matrix, through partial correlations row by
+    row.
 
     >>> import wengert as wg
     >>> wg.distributions.CorrCholeskyTransform()(wg.zeros(3)).tolist()
@@ -166,7 +167,9 @@ def _lower_from_vector(vector: Tensor) -> Tensor:
     count = vector.shape[-1]
     n = _size_of_lower(count)
     if n * (n - 1) // 2 != count:
-        raise ShapeError(f"CorrCholeskyTransform: {count} numbers fill no triangle of a matrix; 1, 3, 6, 10, ... do")
+        raise ShapeError(
+            f"CorrCholeskyTransform: {count} numbers do not fill a triangle of a matrix; 1, 3, 6, 10, ... do"
+        )
     padded = wg.concat([vector, wg.zeros_like(vector[..., :1])], axis=-1)
     source = {place: k for k, place in enumerate(_places_below(n))}
     index = wg.asarray([source.get(place, count) for place in range(n * n)], dtype=wg.int64)
@@ -180,7 +183,7 @@ def _vector_from_lower(matrix: Tensor) -> Tensor:
 
 
 class CatTransform(Transform):
-    """Transforms for parts along an axis, of the given lengths.
+    """Applies a transform to each part along an axis, of the given lengths.
 
     >>> import wengert as wg
     >>> d = wg.distributions
@@ -213,7 +216,7 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """A transform for each index along an axis.
+    """Applies a transform to each index along an axis.
 
     >>> import wengert as wg
     >>> d = wg.distributions

@@ -48,7 +48,7 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Number:
-    """An argument that is what a buffer holds, where the host has it and it is of so many bytes; 0 where it is not.
+    """An argument that is what a buffer holds, where the host has it and it is of this many bytes; 0 where it is not.
 
     A kernel that takes both finds no address in the buffer's place then.
     """
@@ -82,7 +82,7 @@ class Launch:
     grid: Extent
     block: Extent
     # In order: a buffer's name, a number of the C type it stands for, a tensor map, what a buffer holds, a struct, or a
-    # table: the addresses of several buffers, one after the other, as one argument by value.
+    # table: the addresses of several buffers, one after another, as one argument by value.
     arguments: tuple[Argument, ...]
     shared: int = 0  # bytes of dynamic shared memory
     why: str = ""  # how the shape was worked out, for people
@@ -127,7 +127,7 @@ class LaunchList:
 
 
 def in_turn(lists: Sequence[LaunchList]) -> LaunchList:
-    """Launch lists one after the other; temporaries of one name share their place."""
+    """Launch lists one after another; temporaries of one name share their place."""
     workspace: dict[str, int] = {}
     for one in lists:
         for name, size in one.workspace.items():
@@ -159,7 +159,8 @@ class DeviceProperties:
         return self.sms * self.threads_per_sm
 
     def blocks_resident(self, threads: int, registers: int, shared: int = 0) -> int:
-        """How many blocks of so many threads fit on one SM, by threads, registers a thread and bytes of shared memory.
+        """How many blocks of this many threads fit on one SM, by threads, registers a thread and bytes of shared
+        memory.
 
         >>> H200.blocks_resident(256, 32), H200.blocks_resident(256, 64), H200.blocks_resident(256, 32, 100_000)
         (8, 4, 2)

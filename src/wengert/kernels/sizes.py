@@ -12,7 +12,7 @@ THREADS = 256
 
 
 def _grid(count: int, device: DeviceProperties) -> tuple[int, int, int]:
-    """Blocks for so many independent elements: one thread each, up to what the device holds a few times over."""
+    """Blocks for this many independent elements: one thread each, up to what the device holds a few times over."""
     return (max(1, min(-(-count // THREADS), 16 * device.sms)), 1, 1)
 
 
@@ -35,7 +35,7 @@ class Sizes:
     def launch(
         self, text: str, entry: str, count: int, device: DeviceProperties, arguments: Sequence[Argument]
     ) -> Launch:
-        """A launch of a kernel for so many elements."""
+        """A launch of a kernel for this many elements."""
         if self.as_arguments:
             head, numbers = "typedef int wg_count;\n", [np.int32(value) for value in self.values.values()]
         else:

@@ -47,7 +47,8 @@ class Space:
         return len(self.extents) <= AXES and max([self.count, *reach]) < LARGEST
 
     def in_vectors(self, width: int) -> bool:
-        """Whether so many elements along the last axis lie side by side, from a multiple on, or are one, everywhere."""
+        """Whether this many elements along the last axis lie side by side, from a multiple on, or are one,
+        everywhere."""
         if any(access.steps[-1] not in (0, 1) for access in self.accesses):
             return False
         moving = [access for access in self.accesses if access.steps[-1]]

@@ -21,7 +21,8 @@ def chosen_threads() -> int | None:
 
 
 def use_threads(count: int | None) -> None:
-    """Write kernels for so many threads from here on, in this process and those that it starts; None: for all cores."""
+    """Write kernels for this many threads from here on, in this process and those that it starts; None: for all
+    cores."""
     if count is None:
         os.environ.pop("OMP_NUM_THREADS", None)
     else:

@@ -35,7 +35,8 @@ class ConvNet(nn.Module):
         side = image_size >> len(channels)
         if not channels or not side:
             raise wg.errors.ArgumentError(
-                f"ConvNet: {len(channels)} blocks halve an image of {image_size} pixels to nothing, or there are none"
+                f"ConvNet: the number of blocks must be at least 1 and leave at least one of {image_size} pixels, not "
+                f"{len(channels)}"
             )
         sizes = [in_channels, *channels]
         self.blocks = nn.Sequential(*[ConvBlock(a, b, dtype) for a, b in pairwise(sizes)])
@@ -43,7 +44,7 @@ class ConvNet(nn.Module):
         self.output = nn.Linear(hidden, num_classes, dtype=dtype)
 
     def forward(self, x: wg.Tensor) -> wg.Tensor:
-        """Images (N, in_channels, image_size, image_size) to a score for each class."""
+        """Map images (N, in_channels, image_size, image_size) to a score for each class."""
         features = wg.flatten(self.blocks(x), 1)
         return self.output(wg.relu(self.hidden(features)))
 

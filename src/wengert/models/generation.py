@@ -15,7 +15,7 @@ import wengert as wg
 class KeyValueCache:
     """The keys and values of the tokens so far: for each layer two tensors (batch, heads, length, features).
 
-    `position` is how many tokens there are, a 0-d tensor. What comes after it in the tensors is not looked at.
+    `position` is the number of tokens so far, a 0-d tensor. Anything after it in the tensors is ignored.
 
     >>> import wengert as wg
     >>> cache = wg.models.KeyValueCache(1, (1, 1, 4, 2), wg.float32)
@@ -33,21 +33,22 @@ class KeyValueCache:
         self.position = wg.tensor(0, wg.int64, device=device)
 
     def extend(self, layer: int, positions: wg.Tensor, k: wg.Tensor, v: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
-        """Write a layer's keys and values of the tokens at these positions; give those of all."""
+        """Write a layer's keys and values for the tokens at these positions; returns those of all tokens."""
         keys, values = self.keys[layer], self.values[layer]
         keys[:, :, positions] = k
         values[:, :, positions] = v
         return keys, values
 
     def clear(self) -> None:
-        """Begin anew, at position 0."""
+        """Start again at position 0."""
         self.position.assign(0)
 
     def require_room(self, idx: wg.Tensor) -> None:
-        """Raise where these tokens can never fit. How many are in already is a value that is not looked at."""
+        """Raise an error if these tokens can never fit. The number of tokens already in the cache is not read."""
         if idx.shape[0] != self.batch or idx.shape[1] > self.length:
             raise wg.errors.ShapeError(
-                f"this cache is for a batch of {self.batch} and {self.length} tokens; the tokens' shape is {idx.shape}"
+                f"this cache is for a batch of {self.batch} with {self.length} tokens, but the tokens have shape "
+                f"{idx.shape}"
             )
 
 
@@ -59,13 +60,15 @@ def generate(
     generator: wg.random.Generator | None = None,
     **options: Any,
 ) -> wg.Tensor:
-    """The prompt followed by new tokens, from the scores that `model.scores_after(tokens, cache)` gives.
+    """The prompt followed by new tokens, from the scores of `model.scores_after(tokens, cache)`.
 
     `options` are those of `next_token`.
     """
     total = prompt.shape[1] + max_new_tokens
     if cache is not None and total > cache.length:
-        raise wg.errors.ArgumentError(f"generate: it takes a cache for {total} tokens; this one is for {cache.length}")
+        raise wg.errors.ArgumentError(
+            f"generate: the cache must hold {total} tokens, but this one holds {cache.length}"
+        )
     training = [module for module in model.modules() if module.training]
     for module in training:
         module.training = False
@@ -92,13 +95,13 @@ def _extended(
 
 
 def check_prompt(prompt: wg.Tensor, max_new_tokens: int, positions: int) -> None:
-    """Raise unless the prompt holds tokens, and they and the new ones have positions in the model."""
+    """Raise an error unless the prompt holds tokens, and the model has positions for them and the new ones."""
     if prompt.ndim != 2 or not prompt.shape[1]:
         raise wg.errors.ShapeError(
-            f"generate: the prompt is (batch, length) with a token at least; its shape is {prompt.shape}"
+            f"generate: the prompt must be (batch, length) with at least one token; its shape is {prompt.shape}"
         )
     if not wg.isdtype(prompt.dtype, "integral"):
-        raise wg.errors.DTypeError(f"generate: the prompt holds tokens, integers, not {prompt.dtype}")
+        raise wg.errors.DTypeError(f"generate: the prompt must hold tokens, integers, not {prompt.dtype}")
     if max_new_tokens < 0:
         raise wg.errors.ArgumentError(f"generate: max_new_tokens is {max_new_tokens}; it cannot be negative")
     if prompt.shape[1] + max_new_tokens > positions:
@@ -120,7 +123,7 @@ def next_token(
     greedy: bool = False,
     generator: wg.random.Generator | None = None,
 ) -> wg.Tensor:
-    """A token for each row of scores (..., vocabulary): the likeliest if `greedy`, else drawn.
+    """A token for each row of scores (..., vocabulary): the most likely if `greedy`, otherwise sampled.
 
     >>> import wengert as wg
     >>> next_token(wg.tensor([[1.0, 3.0, 2.0]]), greedy=True).tolist()
@@ -130,7 +133,7 @@ def next_token(
         return wg.argmax(logits, axis=-1)
     if isinstance(temperature, (int, float)) and not temperature > 0:
         raise wg.errors.ArgumentError(
-            f"generate: the temperature is {temperature}; it is above 0. For the likeliest token pass greedy=True"
+            f"generate: the temperature must be above 0, not {temperature}. For the most likely token pass greedy=True"
         )
     logits = logits / temperature
     if top_k is not None:
@@ -141,29 +144,29 @@ def next_token(
 
 
 def keep_top_k(logits: wg.Tensor, k: int) -> wg.Tensor:
-    """The scores with all but the `k` highest of a row at minus infinity. What ties with the lowest kept stays.
+    """The scores with all but the `k` highest in each row set to minus infinity. Ties with the lowest are kept.
 
     >>> import wengert as wg
     >>> keep_top_k(wg.tensor([1.0, 3.0, 2.0]), 2).tolist()
     [-inf, 3.0, 2.0]
     """
     if k < 1:
-        raise wg.errors.ArgumentError(f"generate: top_k is {k}; it keeps one token at least")
+        raise wg.errors.ArgumentError(f"generate: top_k must be at least 1, not {k}")
     lowest = wg.topk(logits, min(k, logits.shape[-1]))[0][..., -1:]
     return wg.where(logits < lowest, -math.inf, logits)
 
 
 def keep_top_p(logits: wg.Tensor, p: float) -> wg.Tensor:
-    """The scores with all but the fewest likeliest that have probability `p` together at minus infinity.
+    """The scores with all but the smallest set of tokens with total probability `p` set to minus infinity.
 
-    This is nucleus sampling (Holtzman et al., 2020). The likeliest is always kept.
+    This is nucleus sampling (Holtzman et al., 2020). The most likely token is always kept.
 
     >>> import wengert as wg
     >>> keep_top_p(wg.log(wg.tensor([0.5, 0.3, 0.2])), 0.6).tolist()[2]
     -inf
     """
     if not 0 < p <= 1:
-        raise wg.errors.ArgumentError(f"generate: top_p is {p}; it is a probability above 0, at most 1")
+        raise wg.errors.ArgumentError(f"generate: top_p must be a probability above 0 and at most 1, not {p}")
     ordered = wg.sort(logits, axis=-1, descending=True)
     probabilities = wg.softmax(ordered)
     before = wg.cumsum(probabilities, axis=-1) - probabilities

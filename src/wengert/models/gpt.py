@@ -23,7 +23,7 @@ IGNORED_TARGET = -100
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """The sizes and the parts of a GPT. What is not given is as in GPT-2 with 124 million parameters.
+    """The configuration of a GPT. The defaults are those of GPT-2 with 124 million parameters.
 
     `positions` is "learned" or "rotary", `norm` "layer" or "rms", `mlp` "gelu" or "swiglu".
 
@@ -52,20 +52,21 @@ class GPTConfig:
 
     @classmethod
     def gpt2(cls, size: str = "124M", **changes: Any) -> GPTConfig:
-        """GPT-2 of a size: "124M", "355M", "774M" or "1558M"."""
+        """The configuration of GPT-2 of a size: "124M", "355M", "774M" or "1558M"."""
         if size not in _GPT2:
-            raise wg.errors.ArgumentError(f"GPT-2 is of size {', '.join(_GPT2)}, not {size!r}")
+            raise wg.errors.ArgumentError(f"the sizes of GPT-2 are {', '.join(_GPT2)}, not {size!r}")
         n_layer, n_head, n_embd = _GPT2[size]
         return replace(cls(n_layer=n_layer, n_head=n_head, n_embd=n_embd), **changes)
 
     @classmethod
     def modern(cls, **changes: Any) -> GPTConfig:
-        """With the parts of later models: rotary positions, RMSNorm, SwiGLU and no biases."""
+        """A configuration with the components of later models: rotary positions, RMSNorm, SwiGLU and no biases."""
         return cls(**{"positions": "rotary", "norm": "rms", "mlp": "swiglu", "bias": False, **changes})
 
     @property
     def inner(self) -> int:
-        """Features inside the MLP. Those of SwiGLU are rounded up to a multiple of 64, which suits the hardware."""
+        """The number of hidden features of the MLP. Those of SwiGLU are rounded up to a multiple of 64, which suits the
+        hardware."""
         if self.n_inner is not None:
             return self.n_inner
         return 4 * self.n_embd if self.mlp == "gelu" else -(-8 * self.n_embd // 3 // 64) * 64
@@ -73,7 +74,9 @@ class GPTConfig:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise wg.errors.ArgumentError(f"GPTConfig: {name} is one of {choices}, not {getattr(self, name)!r}")
+                raise wg.errors.ArgumentError(
+                    f"GPTConfig: {name} must be one of {choices}, not {getattr(self, name)!r}"
+                )
         if self.n_head < 1 or self.n_embd % self.n_head:
             raise wg.errors.ArgumentError(f"GPTConfig: {self.n_embd} features do not divide into {self.n_head} heads")
 
@@ -83,7 +86,7 @@ _CHOICES = {"positions": ("learned", "rotary"), "norm": ("layer", "rms"), "mlp":
 
 
 class GPT(nn.Module):
-    """Tokens to scores for the token after each.
+    """A GPT: maps tokens to scores for the next token at each position.
 
     >>> import wengert as wg
     >>> config = wg.models.GPTConfig(vocab_size=65, n_positions=32, n_embd=16, n_layer=2, n_head=2)
@@ -106,7 +109,8 @@ class GPT(nn.Module):
             self.lm_head.weight = self.transformer.wte.weight
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew: normal, those that add to the residual stream smaller the more layers there are."""
+        """Initialise all parameters again: normal, with projections into the residual stream scaled down by the number
+        of layers."""
         std = self.config.initializer_range
         for path, layer in self.named_modules():
             if isinstance(layer, (Conv1D, nn.Linear, nn.Embedding)):
@@ -116,14 +120,16 @@ class GPT(nn.Module):
     def forward(self, idx: wg.Tensor, targets: wg.Tensor | None = None, cache: KeyValueCache | None = None) -> Any:
         """The scores (batch, length, vocab_size) for the token after each of `idx` (batch, length).
 
-        With `targets`, those next tokens, also their mean cross-entropy: (logits, loss). A target of -100 is left out.
-        With a cache, `idx` goes on after the tokens that are in it, and is added.
+        With `targets`, the next tokens, it also returns their mean cross-entropy: (logits, loss). A target of -100 is
+        ignored. With a cache, `idx` continues after the tokens in it, and is added to it.
         """
         logits = self.lm_head(self.transformer(idx, cache))
         if targets is None:
             return logits
         if targets.shape != idx.shape:
-            raise wg.errors.ShapeError(f"GPT: targets have the shape of the tokens, {idx.shape}, not {targets.shape}")
+            raise wg.errors.ShapeError(
+                f"GPT: targets must have the shape of the tokens, {idx.shape}, not {targets.shape}"
+            )
         scores = logits.reshape((-1, self.config.vocab_size))
         return logits, wg.cross_entropy(scores, targets.reshape((-1,)), ignore_index=IGNORED_TARGET)
 
@@ -158,9 +164,10 @@ class GPT(nn.Module):
     ) -> wg.Tensor:
         """The prompt (batch, length) followed by `max_new_tokens` tokens, each drawn from the scores before it.
 
-        `temperature` below 1 favours likely tokens; `top_k` allows the k likeliest only, `top_p` the likeliest that
-        together have this probability; `greedy` takes the likeliest. Keys and values are kept in a cache, a new one or
-        the one given, unless told otherwise: then all tokens so far go through the model for each new one.
+        `temperature` below 1 favours likely tokens; `top_k` restricts sampling to the k most likely, `top_p` to the
+        most likely with this total probability; `greedy` takes the most likely. Keys and values are stored in a new
+        cache or the given one, unless caching is disabled: then all tokens so far go through the model for each new
+        one.
         """
         check_prompt(prompt, max_new_tokens, self.config.n_positions)
         if not use_cache:
@@ -172,11 +179,12 @@ class GPT(nn.Module):
 
     @property
     def tensor_plan(self) -> dict[str, Any]:
-        """How the parameters are cut for tensor parallelism (`wg.distributed.place`), as Megatron-LM does.
+        """How to split the parameters for tensor parallelism (`wg.distributed.place`), as in Megatron-LM.
 
-        A rank has some heads, some features inside the MLP, and some of the vocabulary: a block needs one sum over the
-        ranks after attention and one after the MLP, forward and backward. The weight of q, k and v is three runs, of
-        each of which a rank has its heads. A vocabulary that does not divide stays whole: pad it to one that does.
+        A rank holds some heads, some hidden features of the MLP, and a part of the vocabulary: a block needs one
+        all-reduce after attention and one after the MLP, forward and backward. The weight of q, k and v consists of
+        three runs, of each of which a rank holds its heads. A vocabulary that does not divide stays whole: pad it to
+        one that does.
         """
         columns, rows = Split(-1, "tensor"), Split(0, "tensor")
         plan: dict[str, Any] = {
@@ -190,7 +198,8 @@ class GPT(nn.Module):
         return plan | ({"*.mlp.c_gate.*": columns} if self.config.mlp == "swiglu" else {})
 
     def weight_name(self, name: str) -> str | None:
-        """The name here of a tensor in a published file: those of GPT-2 lack the prefix and hold causal masks too."""
+        """The model's name for a tensor in a published file: GPT-2's files lack the prefix and also hold causal
+        masks."""
         if re.fullmatch(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias", name):
             return None
         return f"transformer.{name}" if re.match(r"(wte|wpe|h|ln_f)\.", name) else name
@@ -213,7 +222,7 @@ class DecoderStack(nn.Module):
         """(batch, length) integers to (batch, length, n_embd)."""
         if idx.ndim != 2 or idx.shape[1] > self.n_positions:
             raise wg.errors.ShapeError(
-                f"GPT: tokens are (batch, length) with a length of at most {self.n_positions}, not {idx.shape}"
+                f"GPT: tokens must be (batch, length) with a length of at most {self.n_positions}, not {idx.shape}"
             )
         positions = wg.arange(idx.shape[1], device=idx.device)
         if cache is not None:
@@ -236,7 +245,7 @@ def _norm(config: GPTConfig, dtype: Any) -> nn.Module:
 
 
 class Block(nn.Module):
-    """Attention and an MLP, each normed before and added to what passes by."""
+    """A transformer block: attention and an MLP, each with a norm before it and a residual connection."""
 
     def __init__(self, config: GPTConfig, dtype: Any = None) -> None:
         super().__init__()
@@ -246,13 +255,13 @@ class Block(nn.Module):
         self.mlp = SwiGLU(config, dtype) if config.mlp == "swiglu" else GeluMLP(config, dtype)
 
     def forward(self, x: wg.Tensor, positions: wg.Tensor, cache: KeyValueCache | None, layer: int) -> wg.Tensor:
-        """`x` through the block, which is number `layer` and has that place in the cache."""
+        """Apply the block, which is number `layer` in the cache."""
         x = x + self.attn(self.ln_1(x), positions, cache, layer)
         return x + self.mlp(self.ln_2(x))
 
 
 class Conv1D(nn.Module):
-    """`x @ weight + bias`: a linear layer whose weight is (inputs, outputs), as GPT-2's files have them."""
+    """`x @ weight + bias`: a linear layer whose weight is (inputs, outputs), as in GPT-2's files."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True, dtype: Any = None) -> None:
         super().__init__()
@@ -260,7 +269,7 @@ class Conv1D(nn.Module):
         self.bias = nn.Parameter(wg.zeros((outputs,), dtype=dtype)) if bias else None
 
     def forward(self, x: wg.Tensor) -> wg.Tensor:
-        """The last axis from inputs to outputs."""
+        """Map the last axis from inputs to outputs."""
         y = x @ self.weight
         return y if self.bias is None else y + self.bias.to(y.dtype)  # which autocast may have lowered
 
@@ -274,7 +283,7 @@ class Conv1D(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal attention of several heads, over this sequence or over all that a cache holds."""
+    """Causal multi-head attention, over this sequence or over everything in a cache."""
 
     def __init__(self, config: GPTConfig, dtype: Any = None) -> None:
         super().__init__()
@@ -328,7 +337,7 @@ class GeluMLP(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """An MLP whose inner features are opened by a gate (Shazeer, "GLU variants improve transformer", 2020)."""
+    """An MLP with gated hidden features (Shazeer, "GLU variants improve transformer", 2020)."""
 
     def __init__(self, config: GPTConfig, dtype: Any = None) -> None:
         super().__init__()

@@ -12,7 +12,8 @@ from wengert.distributed import Split
 
 
 class MLP(nn.Module):
-    """Linear layers from `nin` features through each of `nouts`; the activation follows all but the last.
+    """A multilayer perceptron from `nin` features through each of `nouts`; the activation follows all layers but the
+    last.
 
     The parameters are `layers.0.weight`, `layers.0.bias`, `layers.1.weight`, ...
 
@@ -33,7 +34,9 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         if not nouts:
-            raise wg.errors.ArgumentError("MLP: nouts is empty; it holds the outputs of each layer, such as [300, 1]")
+            raise wg.errors.ArgumentError(
+                "MLP: nouts is empty; it must have the output size of each layer, such as [300, 1]"
+            )
         sizes = [nin, *nouts]
         self.activation = activation
         self.layers = nn.ModuleList(nn.Linear(a, b, bias, dtype=dtype) for a, b in pairwise(sizes))
@@ -47,8 +50,9 @@ class MLP(nn.Module):
 
     @property
     def tensor_plan(self) -> dict[str, Any]:
-        """How the parameters are cut for tensor parallelism (`wg.distributed.place`): of two layers the first by its
-        outputs, the second by its inputs, with one sum over the ranks behind them. What does not divide stays whole.
+        """How to split the parameters for tensor parallelism (`wg.distributed.place`): of two consecutive layers the
+        first along its outputs, the second along its inputs, with one all-reduce after them. Sizes that do not divide
+        stay whole.
         """
         plan: dict[str, Any] = {}
         for number, layer in enumerate(self.layers):

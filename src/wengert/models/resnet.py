@@ -19,7 +19,7 @@ def _conv(inputs: int, outputs: int, size: int, stride: int, dtype: Any) -> nn.C
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; the block of ResNet-18 and 34."""
+    """Two 3x3 convolutions with a residual connection; the block of ResNet-18 and 34."""
 
     expansion = 1
 
@@ -32,14 +32,15 @@ class BasicBlock(nn.Module):
         self.downsample = _shortcut(inputs, planes, stride, dtype)
 
     def forward(self, x: wg.Tensor) -> wg.Tensor:
-        """`x` through the block."""
+        """Apply the block to `x`."""
         y = wg.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
         return wg.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut; the block of ResNet-50. The 3x3 has the stride ("v1.5")."""
+    """1x1, 3x3 and 1x1 convolutions with a residual connection; the block of ResNet-50. The 3x3 has the stride
+    ("v1.5")."""
 
     expansion = 4
 
@@ -55,7 +56,7 @@ class Bottleneck(nn.Module):
         self.downsample = _shortcut(inputs, outputs, stride, dtype)
 
     def forward(self, x: wg.Tensor) -> wg.Tensor:
-        """`x` through the block."""
+        """Apply the block to `x`."""
         y = wg.relu(self.bn1(self.conv1(x)))
         y = wg.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
@@ -70,7 +71,7 @@ def _shortcut(inputs: int, outputs: int, stride: int, dtype: Any) -> nn.Sequenti
 
 
 class ResNet(nn.Module):
-    """A ResNet of `depths` blocks in its four stages; `resnet18`, `resnet34` and `resnet50` make the usual ones.
+    """A ResNet of `depths` blocks in its four stages; `resnet18`, `resnet34` and `resnet50` make the standard ones.
 
     `stem` is "imagenet" (a 7x7 convolution of stride 2 and a max pool) or "cifar" (a 3x3 convolution).
 
@@ -91,7 +92,7 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         if stem not in ("imagenet", "cifar"):
-            raise wg.errors.ArgumentError(f'ResNet: the stem is "imagenet" or "cifar", not {stem!r}')
+            raise wg.errors.ArgumentError(f'ResNet: the stem must be "imagenet" or "cifar", not {stem!r}')
         self.stem = stem
         size, stride = (7, 2) if stem == "imagenet" else (3, 1)
         self.conv1 = _conv(in_channels, 64, size, stride, dtype)
@@ -105,7 +106,8 @@ class ResNet(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew: convolutions normal with the variance that relu keeps backwards (torchvision's)."""
+        """Initialise all parameters again, as torchvision does: convolutions normal, with the variance that preserves
+        gradients through relu."""
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
@@ -113,7 +115,8 @@ class ResNet(nn.Module):
                 layer.reset_parameters()
 
     def forward(self, x: wg.Tensor) -> wg.Tensor:
-        """Images (N, in_channels, height, width) to a score for each class; softmax of them gives probabilities."""
+        """Map images (N, in_channels, height, width) to a score for each class; softmax turns scores into
+        probabilities."""
         x = wg.relu(self.bn1(self.conv1(x)))
         if self.stem == "imagenet":
             x = wg.max_pool2d(x, 3, 2, 1)
@@ -129,7 +132,7 @@ class ResNet(nn.Module):
 def _stage(
     block: type[BasicBlock | Bottleneck], depth: int, inputs: int, planes: int, stride: int, dtype: Any
 ) -> nn.Sequential:
-    """Blocks one after the other, the first of which has the stride."""
+    """Blocks one after another, the first of which has the stride."""
     rest = [block(planes * block.expansion, planes, dtype=dtype) for _ in range(depth - 1)]
     return nn.Sequential(block(inputs, planes, stride, dtype), *rest)
 

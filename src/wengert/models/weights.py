@@ -17,12 +17,12 @@ Rename = Callable[[str], str | None]
 def load_weights(
     model: nn.Module, path: str | os.PathLike[str], *, rename: Rename | None = None, strict: bool = True
 ) -> Any:
-    """Give a model the values of a safetensors file, or of several that an `.index.json` names, by name.
+    """Load a model's parameters by name from a safetensors file, or from several that an `.index.json` lists.
 
-    `rename` turns a file's name into the model's, or into None to leave it out; a model may have one of its own
-    (`weight_name`). A tied parameter may be in the file under any one of its names. What is missing, unexpected or of
-    another shape raises one error that lists it all, and then nothing is loaded; with `strict=False` only shapes do,
-    and what was missing and unexpected is returned.
+    `rename` maps a file's name to the model's, or to None to skip it; a model may define its own (`weight_name`). A
+    tied parameter may be in the file under any of its names. Missing and unexpected names and wrong shapes raise one
+    error that lists them all, and then nothing is loaded. With `strict=False` only wrong shapes raise, and missing and
+    unexpected names are returned.
 
     >>> import tempfile, wengert as wg
     >>> path = tempfile.mkdtemp() + "/mlp.safetensors"
@@ -51,8 +51,8 @@ def _tensors(file: Path) -> dict[str, wg.Tensor]:
     if not isinstance(loaded, dict) or not all(isinstance(value, wg.Tensor) for value in loaded.values()):
         parts = f"a dict of {', '.join(map(repr, loaded))}" if isinstance(loaded, dict) else type(loaded).__name__
         raise wg.errors.FileError(
-            f"load_weights: {str(file)!r} holds {parts}, not tensors by name alone. Take the part that is a state dict "
-            "out with wg.load and pass it to model.load_state_dict"
+            f"load_weights: {str(file)!r} holds {parts}, not tensors by name alone. Load it with wg.load and pass the "
+            "part that is a state dict to model.load_state_dict"
         )
     return loaded
 
@@ -63,7 +63,7 @@ def _merge(weights: dict[str, wg.Tensor], found: dict[str, wg.Tensor], rename: R
         if known_as is None:
             continue
         if known_as in weights:
-            raise wg.errors.FileError(f"load_weights: {str(file)!r} holds {known_as!r}, which was there already")
+            raise wg.errors.FileError(f"load_weights: {str(file)!r} has more than one tensor for {known_as!r}")
         weights[known_as] = value
 
 
@@ -86,10 +86,11 @@ def _shards(index: Path) -> list[Path]:
         names = json.loads(index.read_text())["weight_map"].values()
     except (ValueError, KeyError, TypeError, AttributeError):
         raise wg.errors.FileError(
-            f"load_weights: {str(index)!r} is no index of safetensors files: it has no weight_map from names to files"
+            f"load_weights: {str(index)!r} is not an index of safetensors files: it has no weight_map from names to "
+            "files"
         ) from None
     files = [index.with_name(name) for name in sorted(set(names))]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
-        raise FileNotFoundError(f"load_weights: {str(index)!r} names {', '.join(missing)}, not found beside it")
+        raise FileNotFoundError(f"load_weights: {str(index)!r} names {', '.join(missing)}, which is not in its folder")
     return files

@@ -1,4 +1,4 @@
-"""Activations as modules. Values have no views: `inplace`, which PyTorch's take, is accepted and says nothing."""
+"""Activations as modules. Values have no views: `inplace`, which PyTorch's take, is accepted and ignored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _PlainInplace(_Plain):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """`inplace`, if it was asked for."""
+        """`inplace`, if it was requested."""
         return "inplace=True" if self.inplace else ""
 
 
@@ -43,7 +43,7 @@ class ReLU(_PlainInplace):
 
 
 class ReLU6(_PlainInplace):
-    """`x` held between 0 and 6.
+    """`x` clipped to between 0 and 6.
 
     >>> import wengert as wg
     >>> wg.nn.ReLU6()(wg.tensor([-1.0, 3.0, 9.0])).tolist()
@@ -98,7 +98,7 @@ class Hardswish(_PlainInplace):
 
 
 class Hardsigmoid(_PlainInplace):
-    """The logistic function in three straight pieces.
+    """A piecewise linear approximation of the logistic function.
 
     >>> import wengert as wg
     >>> wg.nn.Hardsigmoid()(wg.tensor([-4.0, 0.0, 4.0])).tolist()
@@ -164,7 +164,7 @@ class Softsign(_Plain):
 
 
 class GELU(Module):
-    """`x` times the normal distribution function; `approximate="tanh"` for the formula with tanh.
+    """`x` times the normal cumulative distribution function; `approximate="tanh"` uses the tanh approximation.
 
     >>> import wengert as wg
     >>> [round(v, 4) for v in wg.nn.GELU()(wg.tensor([-1.0, 2.0])).tolist()]
@@ -337,7 +337,7 @@ class Softshrink(_Shrink):
 
 
 class RReLU(Module):
-    """`x` where it is positive, elsewhere times a slope that is random when training, else the mean of the bounds.
+    """`x` where it is positive, elsewhere `x` times a slope: random when training, otherwise the mean of the bounds.
 
     >>> import wengert as wg
     >>> wg.nn.RReLU(0.25, 0.25).eval()(wg.tensor([-1.0, 2.0])).tolist()
@@ -360,7 +360,7 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """`x` held between two bounds.
+    """`x` clipped to between two bounds.
 
     >>> import wengert as wg
     >>> wg.nn.Hardtanh()(wg.tensor([-4.0, 0.5, 4.0])).tolist()
@@ -443,7 +443,7 @@ class Softmax2d(Module):
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """Positive numbers with sum 1 over the channels."""
         if input.ndim not in (3, 4):
-            raise wg.errors.ShapeError(f"Softmax2d: the input is (N, C, H, W) or (C, H, W); its shape is {input.shape}")
+            raise wg.errors.ShapeError(f"Softmax2d: the input must be (N, C, H, W) or (C, H, W), not {input.shape}")
         return wg.softmax(input, axis=-3)
 
 

@@ -18,16 +18,16 @@ from wengert.nn.module import Module
 
 
 class ASMoutput(NamedTuple):
-    """The log-probability of each target, and minus their mean."""
+    """The log-probability of each target, and the mean negative log-likelihood."""
 
     output: wg.Tensor
     loss: wg.Tensor
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log-probabilities of many classes, sorted by how frequent they are, the first most so.
+    """An adaptive softmax over many classes, sorted by frequency with the most frequent first.
 
-    `cutoffs` say at which class each cluster begins; cluster i has `in_features / div_value ** (i + 1)` features.
+    `cutoffs` are the classes at which the clusters begin; cluster i has `in_features / div_value ** (i + 1)` features.
 
     >>> import wengert as wg
     >>> model = wg.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2.0)
@@ -49,7 +49,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         ends = list(cutoffs)
         if not ends or ends != sorted(set(ends)) or ends[0] < 1 or ends[-1] >= n_classes:
             raise wg.errors.ArgumentError(
-                f"AdaptiveLogSoftmaxWithLoss: cutoffs rise from 1 to at most {n_classes - 1}, and are not {ends}"
+                f"AdaptiveLogSoftmaxWithLoss: cutoffs must increase from 1 to at most {n_classes - 1}, not {ends}"
             )
         self.in_features = in_features
         self.n_classes = n_classes
@@ -71,7 +71,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(first, Linear(size, high - low, False, device, dtype)))
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Initialise the parameters again."""
         self.head.reset_parameters()
         for first, second in self.tail:
             first.reset_parameters()
@@ -93,8 +93,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rows, classes = (wg.expand_dims(input, 0), wg.expand_dims(target, 0)) if alone else (input, target)
         if rows.ndim != 2 or classes.shape != rows.shape[:1]:
             raise wg.errors.ShapeError(
-                f"AdaptiveLogSoftmaxWithLoss: the input is (N, {self.in_features}) and the target (N,); their shapes "
-                f"are {input.shape} and {target.shape}"
+                f"AdaptiveLogSoftmaxWithLoss: the input must be (N, {self.in_features}) and the target (N,); their "
+                f"shapes are {input.shape} and {target.shape}"
             )
         self._check(classes)
         head, tails = self._clusters(rows)

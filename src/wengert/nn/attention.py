@@ -35,11 +35,12 @@ def _joined(masks: list[wg.Tensor], dtype: Any) -> wg.Tensor | None:
 
 
 class MultiheadAttention(Module):
-    """Attention of `num_heads` heads over projections of queries, keys and values.
+    """Multi-head attention over projections of queries, keys and values.
 
     Inputs are (length, batch, features), with `batch_first` (batch, length, features), or (length, features). In a
-    boolean mask true hides a key, a floating one is added to the scores; a query that may look nowhere gets zeros. The
-    projections' weights are one, `in_proj_weight`, unless keys or values have their own sizes `kdim`, `vdim`.
+    boolean mask, true masks a key out; a floating-point mask is added to the scores. A query with no visible key gets
+    zeros. The input projections share one weight, `in_proj_weight`, unless keys or values have their own sizes `kdim`,
+    `vdim`.
 
     >>> import wengert as wg
     >>> attention = wg.nn.MultiheadAttention(8, num_heads=2, batch_first=True)
@@ -91,7 +92,7 @@ class MultiheadAttention(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the projections anew, Xavier uniform; biases are 0."""
+        """Initialise the projections again: Xavier uniform weights and zero biases."""
         for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if weight is not None:
                 init.xavier_uniform_(weight)
@@ -113,10 +114,10 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[wg.Tensor, wg.Tensor | None]:
-        """The attended values, and with `need_weights` how much each query looks at each key.
+        """The attention output, and with `need_weights` the attention weights of each query over the keys.
 
         `key_padding_mask` is (batch, keys), `attn_mask` (queries, keys) or (batch * heads, queries, keys). With
-        `is_causal` query i looks at keys 0 to i only, also without a mask.
+        `is_causal`, query i attends to keys 0 to i only, even without a mask.
         """
         if query.ndim == 2:
             axis = 0 if self.batch_first else 1
@@ -170,8 +171,8 @@ class MultiheadAttention(Module):
         ):
             shapes = ", ".join(str(x.shape) for x in inputs)
             raise wg.errors.ShapeError(
-                f"MultiheadAttention: query, key and value have {wanted} features, one batch size, and as many keys as "
-                f"values; as (batch, length, features) their shapes are {shapes}"
+                f"MultiheadAttention: query, key and value must have {wanted} features, one batch size, and as many "
+                f"keys as values; as (batch, length, features) their shapes are {shapes}"
             )
 
     def _projected(self, query: wg.Tensor, key: wg.Tensor, value: wg.Tensor) -> list[wg.Tensor]:
@@ -207,21 +208,24 @@ class MultiheadAttention(Module):
         if key_padding_mask is not None:
             if key_padding_mask.shape != (batch, keys):
                 raise wg.errors.ShapeError(
-                    f"MultiheadAttention: key_padding_mask is {(batch, keys)}; its shape is {key_padding_mask.shape}"
+                    f"MultiheadAttention: key_padding_mask must have shape {(batch, keys)}; its shape is "
+                    f"{key_padding_mask.shape}"
                 )
             masks.append(key_padding_mask.reshape((batch, 1, 1, keys)))
         if attn_mask is not None:
             by_head = (batch * self.num_heads, queries, keys)
             if attn_mask.shape not in ((queries, keys), by_head):
                 raise wg.errors.ShapeError(
-                    f"MultiheadAttention: attn_mask is {(queries, keys)} or {by_head}; its shape is {attn_mask.shape}"
+                    f"MultiheadAttention: attn_mask must have shape {(queries, keys)} or {by_head}; its shape is "
+                    f"{attn_mask.shape}"
                 )
             lead = (1, 1) if attn_mask.ndim == 2 else (batch, self.num_heads)
             masks.append(attn_mask.reshape((*lead, queries, keys)))
         return masks
 
     def count_flops(self, inputs: tuple[wg.Tensor, ...], output: Any) -> int:
-        """The projections in, the scores and the weighted sums; the projection out is a layer of its own."""
+        """Counts the input projections, the scores and the weighted sums; the output projection is a layer of its
+        own."""
         query, key = inputs[0], inputs[1]
         axis = 1 if self.batch_first and query.ndim == 3 else 0
         rows, columns = query.size // self.embed_dim, key.size // self.kdim
@@ -249,10 +253,12 @@ def _looked(q: wg.Tensor, k: wg.Tensor, mask: wg.Tensor | None) -> wg.Tensor:
 
 
 class RotaryEmbedding(Module):
-    """Turns pairs of features by angles that grow with the position (Su et al., "RoFormer", 2021).
+    """Rotary position embedding: rotates pairs of features by angles that grow with the position (Su et al.,
+    "RoFormer", 2021).
 
-    Pair j of `dim` / 2 turns by `position * base ** (-2 * j / dim)`. The pairs are feature j with feature j + dim / 2
-    ("half split", as in Llama and GPT-NeoX), or neighbours 2j and 2j + 1 if `interleaved` (as in the paper and GPT-J).
+    Pair j of `dim` / 2 is rotated by `position * base ** (-2 * j / dim)`. The pairs are feature j with feature j + dim
+    / 2 ("half split", as in Llama and GPT-NeoX), or neighbours 2j and 2j + 1 if `interleaved` (as in the paper and
+    GPT-J).
 
     >>> import wengert as wg
     >>> rotary = wg.nn.RotaryEmbedding(4)
@@ -264,19 +270,22 @@ class RotaryEmbedding(Module):
     def __init__(self, dim: int, base: float = 10000.0, interleaved: bool = False) -> None:
         super().__init__()
         if dim < 2 or dim % 2:
-            raise wg.errors.ArgumentError(f"RotaryEmbedding: dim is even, since features turn in pairs, not {dim}")
+            raise wg.errors.ArgumentError(
+                f"RotaryEmbedding: dim must be even, because features are rotated in pairs, not {dim}"
+            )
         self.dim = dim
         self.base = base
         self.interleaved = interleaved
 
     def forward(self, x: wg.Tensor, positions: Any = None) -> wg.Tensor:
-        """`x` (..., length, dim) turned. `positions` (length,), or what broadcasts to (..., length), may be a tensor.
+        """Rotate `x` (..., length, dim). `positions` (length,), or any shape that broadcasts to (..., length), may be a
+        tensor.
 
-        Without positions they are 0, 1, 2, ... Angles are computed in float32 at least, whatever the dtype of `x`.
+        The default positions are 0, 1, 2, ... Angles are computed in at least float32, whatever the dtype of `x`.
         """
         if x.ndim < 2 or x.shape[-1] != self.dim:
             raise wg.errors.ShapeError(
-                f"RotaryEmbedding: the input is (..., length, {self.dim}); its shape is {x.shape}"
+                f"RotaryEmbedding: the input must be (..., length, {self.dim}); its shape is {x.shape}"
             )
         dtype = wg.result_type(x.dtype, wg.float32)
         positions = wg.arange(x.shape[-2], device=x.device) if positions is None else wg.asarray(positions)

@@ -48,7 +48,8 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[wg.Tensor, wg.Tensor | None]:
-    """What `nn.MultiheadAttention` gives with these weights: (length, batch, features), or without a batch.
+    """Multi-head attention with these weights, as `nn.MultiheadAttention` computes it: (length, batch, features), or
+    unbatched.
 
     >>> import wengert as wg
     >>> x, weights = wg.ones((3, 1, 4)), (wg.ones((12, 4)), wg.zeros(12))
@@ -61,12 +62,12 @@ def multi_head_attention_forward(
     name = "multi_head_attention_forward"
     if query.shape[-1] != embed_dim_to_check or num_heads < 1 or embed_dim_to_check % num_heads:
         raise wg.errors.ShapeError(
-            f"{name}: the query has {embed_dim_to_check} features, which divide into {num_heads} heads; its shape is "
-            f"{query.shape}"
+            f"{name}: the query must have {embed_dim_to_check} features, divisible into {num_heads} heads; its shape "
+            f"is {query.shape}"
         )
     if static_k is not None or static_v is not None:
         raise wg.errors.ArgumentError(
-            f"{name} projects keys and values itself; with those of your own call wg.scaled_dot_product_attention"
+            f"{name} projects keys and values itself; to use your own, call wg.scaled_dot_product_attention"
         )
     separate = (q_proj_weight, k_proj_weight, v_proj_weight)
     missing = any(w is None for w in separate) if use_separate_proj_weight else in_proj_weight is None

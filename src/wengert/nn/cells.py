@@ -19,13 +19,13 @@ Step = Callable[[Any, wg.Tensor], Any]
 
 
 def rnn_step(nonlinearity: str, recurrent: wg.Tensor, bias: wg.Tensor | None) -> Step:
-    """One step of an RNN: (state, product with the input) to the new state."""
+    """One step of an RNN: from (state, projected input) to the new state."""
     activation = wg.tanh if nonlinearity == "tanh" else wg.relu
     return lambda h, x: activation(x + affine(h, recurrent, bias))
 
 
 def lstm_step(recurrent: wg.Tensor, bias: wg.Tensor | None, projection: wg.Tensor | None = None) -> Step:
-    """One step of an LSTM: ((h, c), product with the input) to the new pair."""
+    """One step of an LSTM: from ((h, c), projected input) to the new pair."""
 
     def step(state: Any, x: wg.Tensor) -> Any:
         h, c = state
@@ -38,7 +38,7 @@ def lstm_step(recurrent: wg.Tensor, bias: wg.Tensor | None, projection: wg.Tenso
 
 
 def gru_step(recurrent: wg.Tensor, bias: wg.Tensor | None) -> Step:
-    """One step of a GRU; the reset gate acts after the product with the state, as in PyTorch."""
+    """One step of a GRU; the reset gate is applied after the product with the state, as in PyTorch."""
 
     def step(h: Any, x: wg.Tensor) -> Any:
         reset_x, update_x, new_x = wg.chunk(x, 3, axis=-1)
@@ -57,9 +57,9 @@ def affine(x: wg.Tensor, weight: wg.Tensor, bias: wg.Tensor | None) -> wg.Tensor
 
 
 def check_nonlinearity(nonlinearity: str) -> str:
-    """The name of an RNN's activation; raises if it is none."""
+    """Check the name of an RNN's activation."""
     if nonlinearity not in ("tanh", "relu"):
-        raise wg.errors.ArgumentError(f'RNN: nonlinearity is "tanh" or "relu", not {nonlinearity!r}')
+        raise wg.errors.ArgumentError(f'RNN: nonlinearity must be "tanh" or "relu", not {nonlinearity!r}')
     return nonlinearity
 
 
@@ -90,8 +90,8 @@ class _Cell(Module):
     def _by_input(self, input: wg.Tensor) -> wg.Tensor:
         if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
             raise wg.errors.ShapeError(
-                f"{type(self).__name__}: the input is (batch, {self.input_size}) or ({self.input_size},); "
-                f"its shape is {input.shape}"
+                f"{type(self).__name__}: the input must be (batch, {self.input_size}) or ({self.input_size},); its "
+                f"shape is {input.shape}"
             )
         return affine(input, self.weight_ih.T, self.bias_ih)
 

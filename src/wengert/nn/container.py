@@ -22,7 +22,7 @@ class _Numbered(Module):
     def _place(self, index: Any) -> str:
         count, at = len(self), as_index(index)
         if not -count <= at < count:
-            raise wg.errors.OutOfRangeError(f"{type(self).__name__} has {count} parts and none at {at}")
+            raise wg.errors.OutOfRangeError(f"{type(self).__name__} has {count} parts; index {at} is out of range")
         return list(self._names())[at]
 
     def _names(self) -> Iterator[str]:
@@ -68,7 +68,7 @@ class _Numbered(Module):
     def _checked(self, part: Any) -> Any:
         if not isinstance(part, self._part):
             raise wg.errors.DTypeError(
-                f"{type(self).__name__} holds {self._part.__name__}s, and this is a {type(part).__name__}: {part!r}"
+                f"{type(self).__name__} holds {self._part.__name__}s, not a {type(part).__name__}: {part!r}"
             )
         return part
 
@@ -109,7 +109,7 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules one after the other: each takes what the one before gave. A dict gives them names.
+    """Modules applied in order: each takes the previous one's output. A dict gives them names.
 
     >>> import wengert as wg
     >>> model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), wg.nn.Linear(8, 1))
@@ -149,16 +149,14 @@ class Sequential(_Numbered):
         return self.extend((self * times)._parts()[len(self) :])
 
     def forward(self, input: Any) -> Any:
-        """What the last module gives."""
+        """The output of the last module."""
         for module in self._parts():
             input = module(input)
         return input
 
 
 class ModuleList(_Numbered):
-    """Modules in a list, which `parameters` and `state_dict` see; it has no forward of its own.
-
-    None is a part that is left out: it keeps its index.
+    """A list of modules that `parameters` and `state_dict` include; it has no forward of its own.
 
     >>> import wengert as wg
     >>> layers = wg.nn.ModuleList([wg.nn.Linear(2, 2), wg.nn.ReLU()])
@@ -257,7 +255,7 @@ class _ByName(Module):
 
 
 class ModuleDict(_ByName):
-    """Modules by name, which `parameters` and `state_dict` see; it has no forward of its own.
+    """A dict of modules that `parameters` and `state_dict` include; it has no forward of its own.
 
     >>> import wengert as wg
     >>> heads = wg.nn.ModuleDict({"class": wg.nn.Linear(8, 10), "box": wg.nn.Linear(8, 4)})
@@ -271,7 +269,7 @@ class ModuleDict(_ByName):
 
 
 class ParameterList(_Numbered):
-    """Parameters in a list, which `parameters` and `state_dict` see. A Tensor becomes a Parameter.
+    """A list of parameters that `parameters` and `state_dict` include. A Tensor becomes a Parameter.
 
     >>> import wengert as wg
     >>> weights = wg.nn.ParameterList([wg.nn.Parameter(wg.ones(2)), wg.nn.Parameter(wg.ones(3))])
@@ -294,7 +292,7 @@ class ParameterList(_Numbered):
 
 
 class ParameterDict(_ByName):
-    """Parameters by name, which `parameters` and `state_dict` see. A Tensor becomes a Parameter; it works as a dict.
+    """A dict of parameters that `parameters` and `state_dict` include. A Tensor becomes a Parameter.
 
     >>> import wengert as wg
     >>> scales = wg.nn.ParameterDict({"left": wg.ones(2)})
@@ -314,7 +312,7 @@ class ParameterDict(_ByName):
         self.register_parameter(name, part)
 
     def copy(self) -> ParameterDict:
-        """Another one with the same parameters."""
+        """A new ParameterDict with the same parameters."""
         return ParameterDict(self.items())
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -322,20 +320,20 @@ class ParameterDict(_ByName):
         return self._held().get(name, default)
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The parameter of this name, which becomes `default` if there is none."""
+        """The parameter of this name; if there is none, set it to `default` first."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last parameter out, with its name."""
+        """Remove the last parameter; returns its name and the parameter."""
         if not len(self):
             raise KeyError("popitem: there are no parameters")
         name = self.keys()[-1]
         return name, self.pop(name)
 
     def fromkeys(self, names: Iterable[str], default: Any = None) -> ParameterDict:
-        """Another one with these names, all with `default` for their value."""
+        """A new ParameterDict with these names, all set to `default`."""
         return ParameterDict((name, default) for name in names)
 
     def __reversed__(self) -> Iterator[str]:

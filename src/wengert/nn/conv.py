@@ -14,7 +14,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def per_axis(value: Any, axes: int) -> tuple[int, ...]:
-    """A number for each axis, from one for all or from a sequence."""
+    """A number for each axis, given one number for all axes or a sequence."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
 
 
@@ -44,7 +44,7 @@ class _ConvBase(Module):
             if groups < 1 or channels % groups:
                 raise wg.errors.ArgumentError(f"{name}: {what} {channels} does not divide into {groups} groups")
         if padding_mode not in _PADDING_MODES:
-            raise wg.errors.ArgumentError(f"{name}: padding_mode is one of {_PADDING_MODES}, not {padding_mode!r}")
+            raise wg.errors.ArgumentError(f"{name}: padding_mode must be one of {_PADDING_MODES}, not {padding_mode!r}")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = per_axis(kernel_size, self.axes)
@@ -228,8 +228,8 @@ class _ConvTranspose(_ConvBase):
             if not low <= size < low + s:
                 top = tuple(low + s - 1 for low, s in zip(least, self.stride))
                 raise wg.errors.ShapeError(
-                    f"{type(self).__name__}: an input of shape {input.shape} can give {tuple(least)} to {top}, "
-                    f"not {tuple(wanted)}"
+                    f"{type(self).__name__}: an input of shape {input.shape} can produce sizes {tuple(least)} to "
+                    f"{top}, not {tuple(wanted)}"
                 )
         return tuple(size - low for size, low in zip(wanted, least))
 
@@ -239,7 +239,8 @@ class _ConvTranspose(_ConvBase):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of Conv1d, spreading where that gathers; the weight is (in_channels, out_channels / groups, K).
+    """The transpose of Conv1d, which scatters where Conv1d gathers; the weight is (in_channels, out_channels / groups,
+    K).
 
     >>> import wengert as wg
     >>> wg.nn.ConvTranspose1d(3, 8, 2, stride=2)(wg.zeros((2, 3, 16))).shape

@@ -24,11 +24,12 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> wg.Tensor:
-    """Minus the log-probability of the labels, whatever their alignment, under log-probabilities (T, N, C) or (T, C).
+    """The connectionist temporal classification loss of log-probabilities (T, N, C) or (T, C), summed over all
+    alignments.
 
-    `targets` are (N, S), of which the first `target_lengths` count, or those of all sequences one after the other. The
-    mean is over the batch, of losses over their numbers of labels. `zero_infinity` sets the loss to 0 where no
-    alignment fits.
+    `targets` are (N, S), of which the first `target_lengths` are used, or the concatenated targets of all sequences.
+    "mean" divides each loss by its number of labels and averages over the batch. `zero_infinity` sets the loss to 0
+    where no alignment exists.
 
     >>> import wengert as wg
     >>> even = wg.full((2, 1, 2), -0.6931472)
@@ -37,9 +38,11 @@ def ctc_loss(
     """
     logs = wg.asarray(log_probs)
     if logs.ndim not in (2, 3) or not wg.isdtype(logs.dtype, "real floating"):
-        raise wg.errors.ShapeError(f"ctc_loss: log_probs are (T, N, C) or (T, C); they are {logs.dtype} {logs.shape}")
+        raise wg.errors.ShapeError(
+            f"ctc_loss: log_probs must be (T, N, C) or (T, C); they are {logs.dtype} {logs.shape}"
+        )
     if reduction not in ("none", "mean", "sum"):
-        raise wg.errors.ArgumentError(f'ctc_loss: reduction is "none", "mean" or "sum", not {reduction!r}')
+        raise wg.errors.ArgumentError(f'ctc_loss: reduction must be "none", "mean" or "sum", not {reduction!r}')
     if not 0 <= blank < logs.shape[-1]:
         raise wg.errors.OutOfRangeError(f"ctc_loss: blank {blank} is not one of the {logs.shape[-1]} classes")
     alone = logs.ndim == 2
@@ -71,27 +74,27 @@ def _lengths(name: str, given: Any, count: int, most: int) -> wg.Tensor:
     if found.shape != (count,) or not wg.isdtype(found.dtype, "integral"):
         raise wg.errors.ShapeError(f"ctc_loss: {name} are {count} integers, not {found.dtype} {found.shape}")
     if isinstance(numbers, np.ndarray) and numbers.size and not 0 <= numbers.min() <= numbers.max() <= most:
-        raise wg.errors.ArgumentError(f"ctc_loss: {name} are from 0 to {most}; they are {numbers.tolist()}")
+        raise wg.errors.ArgumentError(f"ctc_loss: {name} must be from 0 to {most}; they are {numbers.tolist()}")
     return found.to(wg.int64)
 
 
 def _padded(targets: wg.Tensor, target_lengths: Any, count: int, alone: bool) -> tuple[wg.Tensor, wg.Tensor]:
     """The labels as (N, S), and how many of each count."""
     if not wg.isdtype(targets.dtype, "integral"):
-        raise wg.errors.DTypeError(f"ctc_loss: targets are class numbers, integers, not {targets.dtype}")
+        raise wg.errors.DTypeError(f"ctc_loss: targets must be class indices, integers, not {targets.dtype}")
     if alone and targets.ndim == 1:
         targets = wg.expand_dims(targets, 0)
     if targets.ndim == 2 and targets.shape[0] == count:
         return targets, _lengths("target_lengths", target_lengths, count, targets.shape[1])
     if targets.ndim != 1:
         raise wg.errors.ShapeError(
-            f"ctc_loss: targets are ({count}, S) or along one axis; their shape is {targets.shape}"
+            f"ctc_loss: targets must be ({count}, S) or one-dimensional; their shape is {targets.shape}"
         )
     numbers = _known(target_lengths)
     sizes = _lengths("target_lengths", tuple(numbers), count, targets.shape[0])
     if sum(numbers) != targets.shape[0]:
         raise wg.errors.ShapeError(
-            f"ctc_loss: target_lengths add up to {sum(numbers)}; there are {targets.shape[0]} targets along one axis"
+            f"ctc_loss: target_lengths add up to {sum(numbers)}, but there are {targets.shape[0]} concatenated targets"
         )
     begins = np.cumsum([0, *numbers[:-1]])[:, None]
     places = np.minimum(begins + np.arange(max(numbers, default=0)), max(targets.shape[0] - 1, 0))
@@ -103,8 +106,8 @@ def _known(lengths: Any) -> list[int]:
         return [int(n) for n in np.asarray(lengths.numpy() if isinstance(lengths, wg.Tensor) else lengths).reshape(-1)]
     except wg.errors.AbstractValueError as error:
         raise wg.errors.AbstractValueError(
-            "ctc_loss: where targets are along one axis their lengths are needed as numbers, and there are none while "
-            "recording with abstract inputs. Pad the targets to (N, S), or pass target_lengths as a tuple of integers"
+            "ctc_loss: concatenated targets need their lengths as numbers, which abstract inputs do not have while a "
+            "function is recorded. Pad the targets to (N, S), or pass target_lengths as a tuple of integers"
         ) from error
 
 
@@ -156,7 +159,7 @@ def _log_of_sum(terms: list[wg.Tensor]) -> wg.Tensor:
 
 
 class CTCLoss(_Loss):
-    """Minus the log-probability of labels over all alignments with frames; see `wg.ctc_loss`.
+    """The connectionist temporal classification loss over all alignments of labels with frames; see `wg.ctc_loss`.
 
     >>> import wengert as wg
     >>> logs = wg.log_softmax(wg.zeros((5, 2, 3)))

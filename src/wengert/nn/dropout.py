@@ -1,4 +1,4 @@
-"""Dropout: random elements, or whole channels, set to 0 while training. `inplace` is accepted and says nothing."""
+"""Dropout: random elements, or whole channels, set to 0 while training. `inplace` is accepted and ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise wg.errors.ArgumentError(f"{type(self).__name__}: p is a probability, between 0 and 1, not {p!r}")
+            raise wg.errors.ArgumentError(f"{type(self).__name__}: p must be a probability between 0 and 1, not {p!r}")
         self.p = p
         self.inplace = inplace
 
@@ -28,7 +28,7 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Each element set to 0 with probability `p`, and the others scaled by 1 / (1 - p).
+    """Sets each element to 0 with probability `p`, and scales the others by 1 / (1 - p).
 
     >>> import wengert as wg
     >>> wg.nn.Dropout(0.5).eval()(wg.ones(3)).tolist()
@@ -39,7 +39,7 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Whole channels of (N, C, L) or (C, L) dropped.
+    """Drops whole channels of (N, C, L) or (C, L).
 
     >>> import wengert as wg
     >>> wg.nn.Dropout1d(0.5).eval()(wg.ones((2, 3, 4))).shape
@@ -50,7 +50,7 @@ class Dropout1d(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """Whole channels of (N, C, H, W) or (C, H, W) dropped.
+    """Drops whole channels of (N, C, H, W) or (C, H, W).
 
     >>> import wengert as wg
     >>> wg.nn.Dropout2d(0.5).eval()(wg.ones((2, 3, 4, 4))).shape
@@ -61,7 +61,7 @@ class Dropout2d(_Dropout):
 
 
 class Dropout3d(_Dropout):
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped.
+    """Drops whole channels of (N, C, D, H, W) or (C, D, H, W).
 
     >>> import wengert as wg
     >>> wg.nn.Dropout3d(0.5).eval()(wg.ones((2, 3, 2, 4, 4))).shape

@@ -45,7 +45,7 @@ class _TableOfVectors(Module):
         else:
             if given.shape != (num_embeddings, embedding_dim):
                 raise wg.errors.ShapeError(
-                    f"{name}: the table is {(num_embeddings, embedding_dim)}; that given has shape {given.shape}"
+                    f"{name}: the table must have shape {(num_embeddings, embedding_dim)}, not {given.shape}"
                 )
             self.weight.assign(given.detach().to(self.weight.dtype))
 
@@ -64,10 +64,10 @@ class _TableOfVectors(Module):
 
 
 class Embedding(_TableOfVectors):
-    """A table of vectors, looked up by integers. The row `padding_idx` begins as zeros and is not learned.
+    """A table of vectors, looked up by integer index. The row `padding_idx` is initialised to zeros and is not learned.
 
-    With `max_norm` the vectors that are looked up are scaled down to that norm, in the table. `scale_grad_by_freq`
-    divides each one's gradient by how often it is looked up.
+    With `max_norm`, the vectors looked up are scaled down to that norm, in the table itself. `scale_grad_by_freq`
+    divides each vector's gradient by how often it is looked up.
 
     >>> import wengert as wg
     >>> wg.nn.Embedding(10, 4)(wg.tensor([[1, 2, 9]])).shape
@@ -114,14 +114,14 @@ class Embedding(_TableOfVectors):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """An embedding with this table, which is not learned if `freeze`."""
+        """An embedding with this table; with `freeze` the table is not learned."""
         table = embeddings if isinstance(embeddings, wg.Tensor) else wg.tensor(embeddings)
         rows, features = table.shape
         options = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
         return cls(rows, features, *options, _weight=table, _freeze=freeze, dtype=table.dtype)
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
-        """The vectors that the integers name, along a new last axis."""
+        """Look up the vectors; they lie along a new last axis."""
         return wg.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq
         )
@@ -178,7 +178,7 @@ class EmbeddingBag(_TableOfVectors):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Bags over this table, which is not learned if `freeze`."""
+        """An EmbeddingBag with this table; with `freeze` the table is not learned."""
         table = embeddings if isinstance(embeddings, wg.Tensor) else wg.tensor(embeddings)
         rows, features = table.shape
         options = (max_norm, norm_type, scale_grad_by_freq, mode, sparse, table, include_last_offset, padding_idx)
@@ -189,7 +189,7 @@ class EmbeddingBag(_TableOfVectors):
     def forward(
         self, input: wg.Tensor, offsets: wg.Tensor | None = None, per_sample_weights: wg.Tensor | None = None
     ) -> wg.Tensor:
-        """What each bag gives: `input` is (bags, length), or (rows,) with the offsets at which bags begin."""
+        """Reduce each bag: `input` is (bags, length), or (rows,) with the offsets at which the bags begin."""
         return wg.embedding_bag(
             input,
             self.weight,

@@ -1,4 +1,4 @@
-"""Which layer an error came from: a note on the exception that names the layer by its path in the model."""
+"""The layer that an error came from: a note on the exception names it by its path in the model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class NoForward(wg.errors.ArgumentError, NotImplementedError):
-    """A module that was called and does not say what it computes."""
+    """Raised when a module without a `forward` is called."""
 
 
 def name_layer(error: Exception, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Note on an error which layer raised it. Called for each module it passes on its way out, innermost first.
+    """Note on an error which layer raised it. Called for each module that the error passes through, innermost first.
 
-    The innermost stays the one that is named; each outer module makes its path longer.
+    The note names the innermost module; each outer module extends its path.
     """
     facts = vars(error)
     layer, given = facts.setdefault("_layer", (module, _shapes([*args, *kwargs.values()])))

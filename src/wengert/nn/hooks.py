@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Hook:
-    """A function to call at some point of a module's work: `when` says which."""
+    """A function to call at some point of a module's call; `when` says which point."""
 
     function: Callable[..., Any]
     when: str  # "before", "after", "backward", "before backward"; of a state: before or after saving or loading
@@ -28,7 +28,7 @@ class Hook:
     always: bool = False  # also when forward has raised
 
     def changed_arguments(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The arguments after a hook before forward has seen them."""
+        """The arguments after a pre-forward hook may have changed them."""
         if self.with_kwargs:
             return self.function(module, args, kwargs) or (args, kwargs)
         found = self.function(module, args)
@@ -37,7 +37,7 @@ class Hook:
         return (found if isinstance(found, tuple) else (found,)), kwargs
 
     def changed_output(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        """The output after a hook after forward has seen it."""
+        """The output after a forward hook may have changed it."""
         given = (args, kwargs) if self.with_kwargs else (args,)
         found = self.function(module, *given, output)
         return output if found is None else found
@@ -54,7 +54,7 @@ recorded in a call are between the first two.
 
 
 class HookHandle:
-    """What registering a hook gives: `remove()` takes the hook away, as does the end of a `with` block."""
+    """The handle returned by registering a hook: `remove()` removes the hook, as does the end of a `with` block."""
 
     def __init__(self, owner: Any, hook: Hook, place: str) -> None:
         self._owner = ref(owner)
@@ -62,7 +62,7 @@ class HookHandle:
         self._place = place
 
     def remove(self) -> None:
-        """Take the hook away; a second time does nothing."""
+        """Remove the hook; calling it again does nothing."""
         owner = self._owner()
         if owner is not None:
             kept = tuple(hook for hook in getattr(owner, self._place) if hook is not self._hook)
@@ -76,7 +76,7 @@ class HookHandle:
 
 
 class Hooked(ModuleParts):
-    """A module as far as hooks see its calls; see `Module`."""
+    """The part of a module that runs hooks; see `Module`."""
 
     _hooks: tuple[Hook, ...] = ()
     forward: Callable[..., Any]
@@ -87,7 +87,7 @@ class Hooked(ModuleParts):
         """Call `hook(module, args)` before every forward; what it returns, if anything, replaces the arguments.
 
         With `with_kwargs` it is called with the keyword arguments too and returns both, as (args, kwargs). With
-        `prepend` it comes before the hooks that are there.
+        `prepend` it runs before the existing hooks.
         """
         return self._hooked(Hook(hook, "before", with_kwargs), prepend)
 
@@ -96,16 +96,16 @@ class Hooked(ModuleParts):
     ) -> HookHandle:
         """Call `hook(module, args, output)` after every forward; what it returns, if anything, replaces the output.
 
-        With `with_kwargs` it is called as `hook(module, args, kwargs, output)`, with `always_call` also when forward
-        has raised (the output is None then).
+        With `with_kwargs` it is called as `hook(module, args, kwargs, output)`, with `always_call` it is also called
+        when forward has raised an error (the output is then None).
         """
         return self._hooked(Hook(hook, "after", with_kwargs, always=always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of a call's arguments have been recorded.
+        """Call `hook(module, grad_input, grad_output)` once the gradients of a call's arguments are known.
 
-        Both are tuples, with None for what is no Tensor; if no argument needs a gradient, `grad_input` has None alone.
-        What it returns, if anything, replaces `grad_input`.
+        Both are tuples, with None for anything that is not a Tensor; if no argument needs a gradient, `grad_input` is
+        (None,). What it returns, if anything, replaces `grad_input`.
 
         >>> import wengert as wg
         >>> layer, seen = wg.nn.Identity(), []
@@ -238,7 +238,7 @@ def _replaced(found: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         return gradients
     found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     if len(found) != len(gradients):
-        raise wg.errors.ArgumentError(f"a backward hook gave {len(found)} gradients in place of {len(gradients)}")
+        raise wg.errors.ArgumentError(f"a backward hook returned {len(found)} gradients instead of {len(gradients)}")
     return found
 
 
@@ -246,7 +246,7 @@ def _replaced(found: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Everywhere:
-    """The hooks that every module's call goes through. While there are some, calls take the way of observed ones."""
+    """The hooks that run on every module's call. While there are any, all calls take the path with hooks."""
 
     hooks: tuple[Hook, ...] = ()
 
@@ -259,7 +259,7 @@ class Everywhere:
         wg.config.changed()
 
     def add(self, hook: Hook) -> HookHandle:
-        """Have every module's calls go through a hook."""
+        """Register a hook for the calls of every module."""
         self.hooks = (*self.hooks, hook)
         return HookHandle(self, hook, "hooks")
 
@@ -273,7 +273,7 @@ everywhere = Everywhere()
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
-    """Call `hook(module, args)` before the forward of every module; as `register_forward_pre_hook` of one.
+    """Call `hook(module, args)` before the forward of every module, like `register_forward_pre_hook` on one.
 
     >>> import wengert as wg
     >>> handle = wg.nn.register_module_forward_pre_hook(lambda module, args: print(type(module).__name__))
@@ -287,7 +287,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> HookHandle:
-    """Call `hook(module, args, output)` after the forward of every module; as `register_forward_hook` of one.
+    """Call `hook(module, args, output)` after the forward of every module, like `register_forward_hook` on one.
 
     >>> import wengert as wg
     >>> with wg.nn.register_module_forward_hook(lambda module, args, output: print(type(module).__name__)):

@@ -1,4 +1,4 @@
-"""Initial values for parameters: each function gives the slot it takes a new value, and returns it.
+"""Initial values for parameters: each function assigns its tensor a new value, and returns it.
 
 The names, the distributions and the rules for fan in and fan out are PyTorch's: a weight is (outputs, inputs, *kernel),
 and its fans are the numbers of elements that one output sums over and that one input goes into.
@@ -28,7 +28,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps the variance through a nonlinearity; `param` is leaky_relu's slope.
+    """The gain that preserves the variance through a nonlinearity; `param` is the slope of leaky_relu.
 
     >>> round(calculate_gain("tanh"), 3), round(calculate_gain("leaky_relu", 1.0), 3)
     (1.667, 1.0)
@@ -38,12 +38,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:
         known = ", ".join([*_GAINS, "leaky_relu"])
-        raise wg.errors.ArgumentError(f"calculate_gain: there is no gain for {nonlinearity!r}; there are {known}")
+        raise wg.errors.ArgumentError(f"calculate_gain: there is no gain for {nonlinearity!r}; known are {known}")
     return _GAINS[nonlinearity]
 
 
 def fan_in_and_fan_out(tensor: wg.Tensor) -> tuple[int, int]:
-    """How many elements of a weight one output sums over, and how many one input goes into.
+    """The fan in and fan out: how many inputs each output sums over, and how many outputs each input feeds.
 
     >>> import wengert as wg
     >>> fan_in_and_fan_out(wg.zeros((8, 3, 5, 5)))
@@ -56,7 +56,7 @@ def fan_in_and_fan_out(tensor: wg.Tensor) -> tuple[int, int]:
 
 
 def uniform_(tensor: wg.Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Numbers between `a` and `b`, all equally likely.
+    """Fill with uniformly distributed numbers between `a` and `b`.
 
     >>> import wengert as wg
     >>> w = wg.nn.init.uniform_(wg.empty((2, 3)), 0.0, 1.0)
@@ -67,7 +67,7 @@ def uniform_(tensor: wg.Tensor, a: float = 0.0, b: float = 1.0, generator: Gener
 
 
 def normal_(tensor: wg.Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Normally distributed numbers.
+    """Fill with normally distributed numbers.
 
     >>> import wengert as wg
     >>> wg.nn.init.normal_(wg.empty((2, 3)), 0.0, 0.02).shape
@@ -84,7 +84,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Normally distributed numbers, those outside of `a` and `b` drawn again.
+    """Fill with normally distributed numbers, redrawing those outside `a` and `b`.
 
     >>> import wengert as wg
     >>> w = wg.nn.init.trunc_normal_(wg.empty((2, 3)), std=1.0, a=-2.0, b=2.0)
@@ -99,7 +99,7 @@ def trunc_normal_(
 
 
 def constant_(tensor: wg.Tensor, val: float) -> wg.Tensor:
-    """One number everywhere.
+    """Fill with one number.
 
     >>> import wengert as wg
     >>> wg.nn.init.constant_(wg.empty(2), 7.0).tolist()
@@ -109,7 +109,7 @@ def constant_(tensor: wg.Tensor, val: float) -> wg.Tensor:
 
 
 def ones_(tensor: wg.Tensor) -> wg.Tensor:
-    """1 everywhere.
+    """Fill with ones.
 
     >>> import wengert as wg
     >>> wg.nn.init.ones_(wg.empty(2)).tolist()
@@ -119,7 +119,7 @@ def ones_(tensor: wg.Tensor) -> wg.Tensor:
 
 
 def zeros_(tensor: wg.Tensor) -> wg.Tensor:
-    """0 everywhere.
+    """Fill with zeros.
 
     >>> import wengert as wg
     >>> wg.nn.init.zeros_(wg.empty(2)).tolist()
@@ -129,7 +129,7 @@ def zeros_(tensor: wg.Tensor) -> wg.Tensor:
 
 
 def eye_(tensor: wg.Tensor) -> wg.Tensor:
-    """The identity matrix.
+    """Fill with the identity matrix.
 
     >>> import wengert as wg
     >>> wg.nn.init.eye_(wg.empty((2, 2))).tolist()
@@ -141,7 +141,7 @@ def eye_(tensor: wg.Tensor) -> wg.Tensor:
 
 
 def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
-    """A convolution's weight that gives back as many of the input's channels as it can, in each group.
+    """Fill a convolution's weight so that it passes through as many input channels as it can, in each group.
 
     >>> import wengert as wg
     >>> wg.nn.init.dirac_(wg.empty((1, 1, 3))).tolist()
@@ -160,7 +160,7 @@ def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
 
 
 def xavier_uniform_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Uniform, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010).
+    """Uniform, with a variance that balances forward and backward signals (Glorot and Bengio, 2010).
 
     >>> import wengert as wg
     >>> wg.nn.init.xavier_uniform_(wg.empty((2, 3))).shape
@@ -171,7 +171,7 @@ def xavier_uniform_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator |
 
 
 def xavier_normal_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Normal, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010).
+    """Normal, with a variance that balances forward and backward signals (Glorot and Bengio, 2010).
 
     >>> import wengert as wg
     >>> wg.nn.init.xavier_normal_(wg.empty((2, 3))).shape
@@ -187,7 +187,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Uniform, with the variance that a rectifier of slope `a` keeps (He et al., 2015).
+    """Uniform, with the variance that a rectifier of slope `a` preserves (He et al., 2015).
 
     >>> import wengert as wg
     >>> wg.nn.init.kaiming_uniform_(wg.empty((2, 3)), nonlinearity="relu").shape
@@ -204,7 +204,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Normal, with the variance that a rectifier of slope `a` keeps (He et al., 2015).
+    """Normal, with the variance that a rectifier of slope `a` preserves (He et al., 2015).
 
     >>> import wengert as wg
     >>> wg.nn.init.kaiming_normal_(wg.empty((2, 3)), mode="fan_out").shape
@@ -215,13 +215,14 @@ def kaiming_normal_(
 
 def _kaiming_std(tensor: wg.Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise wg.errors.ArgumentError(f'mode is "fan_in" or "fan_out", not {mode!r}')
+        raise wg.errors.ArgumentError(f'mode must be "fan_in" or "fan_out", not {mode!r}')
     fan = fan_in_and_fan_out(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 
 
 def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None = None) -> wg.Tensor:
-    """A matrix with orthonormal rows or columns, whichever are fewer; further axes count as columns (Saxe et al.).
+    """Fill with a matrix of orthonormal rows or columns, whichever are fewer; further axes count as columns (Saxe et
+    al.).
 
     >>> import wengert as wg
     >>> w = wg.nn.init.orthogonal_(wg.empty((2, 2)))
@@ -242,7 +243,7 @@ def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None 
 
 
 def sparse_(tensor: wg.Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> wg.Tensor:
-    """A normal matrix in each column of which a fraction `sparsity` of the elements is 0 (Martens, 2010).
+    """Fill a matrix with normal numbers, a fraction `sparsity` of each column being 0 (Martens, 2010).
 
     >>> import wengert as wg
     >>> w = wg.nn.init.sparse_(wg.empty((4, 2)), sparsity=0.5)

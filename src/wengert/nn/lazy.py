@@ -1,7 +1,7 @@
-"""Lazy layers: their first input says how many features or channels they take.
+"""Lazy layers: their first input determines the number of features or channels.
 
-Until then such a layer has no parameters. Its first call makes them, on the input's device, and from then on it is the
-layer of that name without "Lazy".
+Until then such a layer has no parameters. Its first call creates them on the input's device, and the layer becomes the
+one named without "Lazy".
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from wengert.nn.normalization import (
 
 
 class LazyModule(Module):
-    """A layer that is made by its first input; see the module's head. A subclass says which, and how to count."""
+    """A layer whose parameters are created at its first call; see the module docstring. Subclasses say which layer it
+    becomes."""
 
     cls_to_become: Any
 
@@ -34,19 +35,19 @@ class LazyModule(Module):
 
     def _size(self, input: wg.Tensor) -> int:
         """The number of features or channels of an input."""
-        raise wg.errors.ArgumentError(f"{type(self).__name__} does not say which axis of its input it takes")
+        raise wg.errors.ArgumentError(f"{type(self).__name__} does not define which axis of its input sets its size")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether the parameters are still to be made."""
+        """Whether the parameters have yet to be created."""
         return True
 
     def initialize_parameters(self, input: wg.Tensor) -> None:
-        """Make the parameters that an input like this asks for, and become the layer that has them."""
+        """Create the parameters for an input of this shape, and become the layer that has them."""
         name = type(self).__name__
         if wg.graph.recording.trace is not None:
             raise wg.errors.ArgumentError(
-                f"{name} has no parameters yet, and they cannot be made while a function is recorded: call the model "
-                "once outside, with any input of the right shape"
+                f"{name} has no parameters yet, and they cannot be created while a function is recorded: call the "
+                "model once before, with any input of the right shape"
             )
         named = dict(self._named)
         if named.get("device") is None:
@@ -59,12 +60,12 @@ class LazyModule(Module):
         wg.config.changed()
 
     def forward(self, input: wg.Tensor, *args: Any, **kwargs: Any) -> Any:
-        """What the layer gives that this call makes of it."""
+        """Become the actual layer, and return its output."""
         self.initialize_parameters(input)
         return self.forward(input, *args, **kwargs)
 
     def extra_repr(self) -> str:
-        """What is known: all but the input's size."""
+        """The settings known so far: all but the input's size."""
         named = [f"{key}={value!r}" for key, value in self._named.items()]
         return ", ".join([*map(repr, self._options), *named])
 
@@ -85,7 +86,9 @@ class LazyLinear(LazyModule):
 
     def _size(self, input: wg.Tensor) -> int:
         if not input.ndim:
-            raise wg.errors.ShapeError("LazyLinear: the input has features along its last axis; it is a single number")
+            raise wg.errors.ShapeError(
+                "LazyLinear: the input must have features along its last axis, but it is a single number"
+            )
         return input.shape[-1]
 
 

@@ -44,14 +44,14 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Initialise the parameters again."""
         init_weight_and_bias(self.weight, self.bias)
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
-        """The input's last axis mapped from in_features to out_features."""
+        """Map the input's last axis from in_features to out_features."""
         if not input.ndim or input.shape[-1] != self.in_features:
             raise wg.errors.ShapeError(
-                f"linear: the last axis of the input has {self.in_features} features, and its shape is {input.shape}"
+                f"linear: the last axis of the input must have {self.in_features} features; its shape is {input.shape}"
             )
         return wg.linear(input, self.weight, self.bias)
 
@@ -90,7 +90,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew, uniform within 1 / sqrt(in1_features)."""
+        """Initialise the parameters again, uniform within 1 / sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

@@ -1,7 +1,7 @@
 """Losses as modules: their settings in the constructor, predictions and targets in the call.
 
-`reduction` is "mean", "sum" or "none". It and what PyTorch has behind its retired arguments `size_average` and `reduce`
-are given by name.
+`reduction` is "mean", "sum" or "none". Pass it by name, as well as the arguments that follow PyTorch's deprecated
+`size_average` and `reduce`.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class HuberLoss(_Loss):
 class CrossEntropyLoss(_Loss):
     """Minus the log-softmax of scores (N, C, ...) at target classes (N, ...), or its mean under target probabilities.
 
-    `weight` has a number for each class, targets equal to `ignore_index` count for nothing (None: all count), and
-    `label_smoothing` is the share of the target that is spread over all classes.
+    `weight` has a weight for each class, targets equal to `ignore_index` are ignored (None: none are), and
+    `label_smoothing` is the fraction of the target spread evenly over all classes.
 
     >>> import wengert as wg
     >>> round(wg.nn.CrossEntropyLoss()(wg.zeros((2, 4)), wg.tensor([0, 3])).item(), 4)
@@ -172,7 +172,7 @@ class BCELoss(_Loss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The binary cross-entropy of `sigmoid(input)`, exact for logits of any size.
+    """The binary cross-entropy of `sigmoid(input)`, accurate for logits of any size.
 
     >>> import wengert as wg
     >>> round(wg.nn.BCEWithLogitsLoss()(wg.tensor([0.0, 0.0]), wg.tensor([0.0, 1.0])).item(), 4)
@@ -190,7 +190,7 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """`t * (log t - input)` for log-probabilities; the divergence itself is `reduction="batchmean"`.
+    """`t * (log t - input)` for log-probabilities; `reduction="batchmean"` gives the divergence itself.
 
     >>> import wengert as wg
     >>> wg.nn.KLDivLoss(reduction="batchmean")(wg.log(wg.tensor([[0.5, 0.5]])), wg.tensor([[0.5, 0.5]])).item()

@@ -33,7 +33,7 @@ class MultiLabelMarginLoss(_Between):
 
 
 class MultiLabelSoftMarginLoss(_Loss):
-    """The binary cross-entropy of each class by itself, averaged over the classes.
+    """The binary cross-entropy of each class independently, averaged over the classes.
 
     >>> import wengert as wg
     >>> round(wg.nn.MultiLabelSoftMarginLoss()(wg.tensor([[0.0, 0.0]]), wg.tensor([[1.0, 0.0]])).item(), 4)
@@ -75,7 +75,7 @@ class MultiMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, for a distance of your own.
+    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, for any distance function.
 
     >>> import wengert as wg
     >>> wg.nn.TripletMarginWithDistanceLoss()(wg.zeros((1, 2)), wg.zeros((1, 2)), wg.tensor([[3.0, 4.0]])).item()

@@ -1,6 +1,6 @@
 """Module: a part of a model, with parameters, buffers and other modules as its attributes.
 
-What it holds is in `parts`, saving and loading in `state`, hooks in `hooks`; here is what a module does.
+`parts` handles its contents, `state` saving and loading, `hooks` the hooks; this file has the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _now = wg.graph.now
 
 
 class Module(Stateful, Hooked):
-    """The base of every layer and model: subclass it, set parameters and layers in `__init__`, compute in `forward`.
+    """The base class of every layer and model: subclass it, set parameters and layers in `__init__`, compute in
+    `forward`.
 
     >>> import wengert as wg
     >>> class Shift(wg.nn.Module):
@@ -44,10 +45,10 @@ class Module(Stateful, Hooked):
             super().__init__(*args, **kwargs)
         elif args or kwargs:
             given = ", ".join([*map(repr, args), *kwargs])
-            raise TypeError(f"{type(self).__name__}: Module.__init__ takes no arguments, and was given {given}")
+            raise TypeError(f"{type(self).__name__}: Module.__init__ takes no arguments, but got {given}")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; a subclass says."""
+        """What the module computes; subclasses define it."""
         raise NoForward(f"{type(self).__name__} has no forward: define what it computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -70,7 +71,7 @@ class Module(Stateful, Hooked):
     def train(self: M, mode: bool = True) -> M:
         """Set training mode in this module and all within it (dropout drops, batch norm uses the batch).
 
-        A module within may define its own, to keep a frozen part as it is: it is called.
+        A submodule may override `train`, for example to stay frozen; its own method is called.
         """
         if not isinstance(mode, bool):
             raise wg.errors.ArgumentError(f"train takes True or False, not {mode!r}")
@@ -86,8 +87,8 @@ class Module(Stateful, Hooked):
     def to(self: M, *targets: Any, dtype: Any = None, device: Any = None) -> M:
         """Move parameters and buffers to a dtype or a device, in place: `model.to(wg.float64)`, `model.to("cpu")`.
 
-        A dtype is for the floating-point ones; integer buffers keep theirs. The slots stay the same Tensors, so an
-        optimizer made before goes on with them.
+        A dtype applies to floating-point values only; integer buffers keep theirs. The Tensors stay the same objects,
+        so an existing optimizer keeps working.
         """
         wanted = [target for target in (*targets, dtype, device) if target is not None]
         places = [target for target in wanted if wg.devices.is_device(target)]
@@ -112,14 +113,14 @@ class Module(Stateful, Hooked):
         return self
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
-        """Have all parameters require grad, or none: a frozen layer is `layer.requires_grad_(False)`."""
+        """Make all parameters require grad, or none: `layer.requires_grad_(False)` freezes a layer."""
         for parameter in self.parameters():
             parameter.requires_grad = requires_grad
         wg.config.changed()
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or make them zeros."""
+        """Set the gradients of all parameters to None, or to zeros."""
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
@@ -142,7 +143,7 @@ class Module(Stateful, Hooked):
     # --- showing ------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """The part of the repr between the parentheses; a subclass says."""
+        """The part of the repr between the parentheses; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:
@@ -171,11 +172,11 @@ class Module(Stateful, Hooked):
         return [name for name in super().__dir__() if name.isidentifier()]
 
     def count_flops(self, inputs: tuple[wg.Tensor, ...], output: Any) -> int:
-        """The multiplications and additions of one forward, without those of the modules within; for `summary`."""
+        """The FLOPs of one forward call, excluding submodules; `summary` uses it."""
         return 0
 
     def summary(self, *inputs: Any, **options: Any) -> str:
-        """A table of the layers with the shapes they give for these inputs, their parameters and their FLOPs.
+        """A table of the layers with their output shapes for these inputs, their parameters and their FLOPs.
 
         >>> import wengert as wg
         >>> print(wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU()).summary(wg.zeros((2, 4))))

@@ -118,7 +118,7 @@ class _BatchNorm(_ByChannel):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch norm of (N, C) or (N, C, L). With `momentum=None` the running statistics are averages of all batches.
+    """Batch norm of (N, C) or (N, C, L). With `momentum=None`, the running statistics are averages over all batches.
 
     >>> import wengert as wg
     >>> norm = wg.nn.BatchNorm1d(1, momentum=0.5)
@@ -213,7 +213,8 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class GroupNorm(_Affine):
-    """Mean 0 and variance 1 over each of `num_groups` groups of channels of a sample; then a scale and shift.
+    """Normalises each of `num_groups` groups of channels of a sample to mean 0 and variance 1; then a scale and
+    shift.
 
     >>> import wengert as wg
     >>> wg.nn.GroupNorm(3, 6)(wg.ones((2, 6, 4, 4))).shape
@@ -253,7 +254,8 @@ class GroupNorm(_Affine):
 
 
 class LayerNorm(_Affine):
-    """Mean 0 and variance 1 over the last axes, which have `normalized_shape`; then a scale and shift an element.
+    """Normalises over the last axes, of shape `normalized_shape`, to mean 0 and variance 1; then an elementwise scale
+    and shift.
 
     >>> import wengert as wg
     >>> wg.nn.LayerNorm(2)(wg.tensor([[1.0, 3.0]])).detach().numpy().round(2).tolist()
@@ -289,7 +291,7 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """The input over its root mean square along the last axes, which have `normalized_shape`; then a scale.
+    """Divides the input by its root mean square over the last axes, of shape `normalized_shape`; then a scale.
 
     >>> import wengert as wg
     >>> [[round(v, 4) for v in row] for row in wg.nn.RMSNorm(2)(wg.tensor([[3.0, 4.0]])).tolist()]
@@ -328,7 +330,7 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """The input over a power of the mean square of `size` neighbouring channels (Krizhevsky et al., 2012).
+    """Divides the input by a power of the mean square of `size` neighbouring channels (Krizhevsky et al., 2012).
 
     >>> import wengert as wg
     >>> wg.nn.LocalResponseNorm(2)(wg.ones((1, 4, 2))).shape

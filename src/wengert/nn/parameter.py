@@ -1,4 +1,4 @@
-"""Parameter: a Tensor that a Module learns. It is a slot like any other, and requires grad unless told otherwise."""
+"""Parameter: a Tensor that a Module learns. It is an ordinary slot, and requires grad by default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import wengert as wg
 
 
 class Parameter(wg.Tensor):
-    """A Tensor that, set as an attribute of a Module, is one of its parameters.
+    """A Tensor that becomes a parameter of a Module when it is set as an attribute.
 
     >>> import wengert as wg
     >>> weight = wg.nn.Parameter(wg.zeros((2, 3)))

@@ -1,9 +1,9 @@
-"""What a module holds: parameters, buffers and modules, in its attributes.
+"""The contents of a module: parameters, buffers and modules, in its attributes.
 
-Everything lives in plain attributes, where reading is quickest: a Parameter or a Module that is set as one belongs to
-the model from then on, a Tensor does when it is registered as a buffer. `_parameters`, `_buffers` and `_modules` are
-the same things by kind, as mappings that can be written too. What is learned or counted is a Tensor and changes by
-`assign`; every other attribute is fixed while a step is recorded, and setting one counts `wg.config.version` up.
+Everything is stored in plain attributes, which are fastest to read: a Parameter or Module that is set as one becomes
+part of the model, a Tensor does when it is registered as a buffer. `_parameters`, `_buffers` and `_modules` are the
+same things by kind, as mappings that can be written too. What is learned or counted is a Tensor and changes by
+`assign`; every other attribute is fixed while a step is recorded, and setting one increments `wg.config.version`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPELLINGS = {
     "double": "to(wg.float64)",
     "float": "to(wg.float32)",
     "half": "to(wg.float16)",
-    "share_memory": "state_dict() and send that: memory is not shared between processes here, values are copied",
+    "share_memory": "state_dict() and send that: values are copied between processes, since memory is not shared",
     "type": "to(dtype)",
 }
 _KINDS = {"parameter": "a Parameter", "buffer": "a Tensor", "module": "a Module"}
@@ -35,8 +35,8 @@ _KINDS = {"parameter": "a Parameter", "buffer": "a Tensor", "module": "a Module"
 class HeldByKind(MutableMapping[str, Any]):
     """The parameters, buffers or modules set on one module, by name: `module._parameters`.
 
-    Reading, setting and deleting an item is reading, setting and deleting the attribute. Unlike the attribute, an item
-    takes any value: who writes here says what the name is.
+    Reading, setting and deleting an item reads, sets and deletes the attribute. Unlike the attribute, an item accepts
+    any value: writing here decides the kind of the name.
     """
 
     def __init__(self, module: ModuleParts, kind: str) -> None:
@@ -56,7 +56,7 @@ class HeldByKind(MutableMapping[str, Any]):
         delattr(self._module, name)
 
     def items(self) -> Any:
-        """Names and values, which a `dict`'s view can give from the last one as well."""
+        """Names and values, as a view that can also be iterated in reverse."""
         return dict(self).items()
 
     def values(self) -> Any:
@@ -93,7 +93,7 @@ def _held(kind: str) -> property:
 
 
 class ModuleParts:
-    """A module as far as it holds parameters, buffers and other modules; see `Module`."""
+    """The part of a module that holds parameters, buffers and submodules; see `Module`."""
 
     # Defaults that a module shadows when it has its own, so that there is nothing a subclass must not forget to set up.
     _persistent: Mapping[str, bool] = {}  # the names of the buffers, and whether each is saved
@@ -137,8 +137,8 @@ class ModuleParts:
         ):
             return
         to_change = (
-            f"To give it this value write self.{name}.assign(value) inside `with wg.no_grad():`; to make the name a "
-            "plain attribute delete it first"
+            f"To set its value write self.{name}.assign(value) inside `with wg.no_grad():`; to make it a plain "
+            "attribute, delete it first"
         )
         raise wg.errors.DTypeError(
             f"cannot assign a {type(value).__name__} as {kind} {name!r} of {type(self).__name__}: it takes "
@@ -181,11 +181,11 @@ class ModuleParts:
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
         if name in _SPELLINGS:
-            raise AttributeError(f"{kind} has no {name!r} here: write .{_SPELLINGS[name]}")
+            raise AttributeError(f"{kind} has no {name!r}: write .{_SPELLINGS[name]}")
         raise AttributeError(f"{kind} has no attribute {name!r}{nearest(name, dir(self))}")
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Make a Parameter, or None for one that is left out, an attribute; for names made by a program."""
+        """Set a Parameter (or None for an omitted one) as an attribute; for names computed at run time."""
         if parameter is not None and not isinstance(parameter, Parameter):
             raise wg.errors.DTypeError(f"register_parameter: {name!r} is a {type(parameter).__name__}, not a Parameter")
         if self._kind_of(name) != "parameter":
@@ -193,7 +193,7 @@ class ModuleParts:
         self._declare(name, "parameter", parameter)
 
     def register_buffer(self, name: str, tensor: wg.Tensor | None, persistent: bool = True) -> None:
-        """Make a Tensor that is not learned (a running mean, a table) part of the state; saved if `persistent`."""
+        """Register a Tensor that is not learned (a running mean, a table) as a buffer; it is saved if `persistent`."""
         if tensor is not None and not isinstance(tensor, wg.Tensor):
             raise wg.errors.DTypeError(f"register_buffer: {name!r} is a {type(tensor).__name__}, not a Tensor")
         if name not in self._persistent:
@@ -202,7 +202,7 @@ class ModuleParts:
         self._set(name, tensor)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Make a Module an attribute, under a name made by a program."""
+        """Set a Module as an attribute; for names computed at run time."""
         if module is not None and not isinstance(module, ModuleParts):
             raise wg.errors.DTypeError(f"add_module: {name!r} is a {type(module).__name__}, not a Module")
         if self._kind_of(name) != "module":
@@ -215,9 +215,11 @@ class ModuleParts:
 
     def _require_free(self, name: str) -> None:
         if not isinstance(name, str) or "." in name or not name:
-            raise wg.errors.ArgumentError(f"{name!r} cannot name a part of a module: a name is a string without dots")
+            raise wg.errors.ArgumentError(
+                f"{name!r} cannot name a part of a module: a name must be a string without dots"
+            )
         if hasattr(type(self), name) or self.__dict__.get(name) is not None:
-            raise wg.errors.ArgumentError(f"{type(self).__name__} has an attribute {name!r} already")
+            raise wg.errors.ArgumentError(f"{type(self).__name__} already has an attribute {name!r}")
 
     # --- what it holds ----------------------------------------------------------------------------------------------
 
@@ -259,9 +261,9 @@ class ModuleParts:
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all within it, outermost first, with their paths. One in several places comes once.
+        """This module and all submodules, outermost first, with their paths. A shared module is listed once.
 
-        Modules in `memo` are left out, and those that come are added to it.
+        Modules in `memo` are skipped, and those yielded are added to it.
         """
         seen = {id(module) for module in memo or ()}
         stack: list[tuple[str, Any]] = [(prefix, self)]
@@ -277,27 +279,27 @@ class ModuleParts:
             stack.extend(reversed(within))
 
     def modules(self) -> Iterator[Module]:
-        """This module and all within it, each once."""
+        """This module and all submodules, each once."""
         return (module for _, module in self.named_modules())
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters of this module and all within it, with their paths. One in several places comes once."""
+        """The parameters of this module and all submodules, with their paths. A shared one is listed once."""
         yield from self._gathered(ModuleParts.own_parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters of this module and all within it, each once: what an optimizer takes."""
+        """The parameters of this module and all submodules, each once: pass them to an optimizer."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, wg.Tensor]]:
-        """The buffers of this module and all within it, with their paths. One in several places comes once."""
+        """The buffers of this module and all submodules, with their paths. A shared one is listed once."""
         yield from self._gathered(ModuleParts.own_buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[wg.Tensor]:
-        """The buffers of this module and all within it, each once."""
+        """The buffers of this module and all submodules, each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def _gathered(
@@ -325,7 +327,7 @@ class ModuleParts:
         return module  # type: ignore[return-value]
 
     def set_submodule(self, path: str, module: Module, strict: bool = False) -> None:
-        """Put a module at a path. With `strict` there has to be one already.
+        """Set the module at a path. With `strict` there must already be one.
 
         >>> import wengert as wg
         >>> model = wg.nn.Sequential(wg.nn.Linear(2, 2), wg.nn.ReLU())
@@ -356,7 +358,7 @@ class ModuleParts:
         module = self.get_submodule(outer)
         found = getattr(module, name)
         if module._kind_of(name) != kind:
-            raise AttributeError(f"{path!r} is no {kind}, but a {type(found).__name__}")
+            raise AttributeError(f"{path!r} is not a {kind}, but a {type(found).__name__}")
         return found
 
 

@@ -1,4 +1,4 @@
-"""Modules that only pass a value on, or give it another shape."""
+"""Modules that only pass a value on or reshape it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wengert.nn.module import Module
 
 
 class Identity(Module):
-    """Gives back what it takes; other arguments to make one are ignored.
+    """Returns its input unchanged; constructor arguments are ignored.
 
     >>> import wengert as wg
     >>> wg.nn.Identity()(wg.tensor([1.0, 2.0])).tolist()
@@ -26,7 +26,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """The axes from `start_dim` to `end_dim` as one.
+    """Merges the axes from `start_dim` to `end_dim` into one.
 
     >>> import wengert as wg
     >>> wg.nn.Flatten()(wg.zeros((2, 3, 4, 5))).shape
@@ -48,7 +48,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """The axis `dim` as several, of these sizes; one may be -1.
+    """Splits the axis `dim` into several, of these sizes; one may be -1.
 
     >>> import wengert as wg
     >>> wg.nn.Unflatten(1, (2, 3))(wg.ones((4, 6))).shape
@@ -64,7 +64,7 @@ class Unflatten(Module):
         """The same elements with more axes."""
         at = self.dim if self.dim >= 0 else self.dim + input.ndim
         if not 0 <= at < input.ndim:
-            raise wg.errors.ShapeError(f"Unflatten: there is no axis {self.dim} in shape {input.shape}")
+            raise wg.errors.ShapeError(f"Unflatten: axis {self.dim} is out of range for shape {input.shape}")
         return wg.reshape(input, (*input.shape[:at], *self.unflattened_size, *input.shape[at + 1 :]))
 
     def extra_repr(self) -> str:

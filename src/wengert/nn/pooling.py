@@ -337,7 +337,7 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest elements of windows at random places over the last two axes.
+    """The largest elements of randomly placed windows over the last two axes.
 
     >>> import wengert as wg
     >>> wg.nn.FractionalMaxPool2d(2, output_size=3)(wg.ones((1, 1, 8, 8))).shape
@@ -348,7 +348,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest elements of windows at random places over the last three axes.
+    """The largest elements of randomly placed windows over the last three axes.
 
     >>> import wengert as wg
     >>> wg.nn.FractionalMaxPool3d(2, output_size=3)(wg.ones((1, 1, 8, 8, 8))).shape
@@ -377,7 +377,7 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """What a `MaxPool1d` took, at its places, and zeros elsewhere.
+    """The values that a `MaxPool1d` selected, at their original positions, and zeros elsewhere.
 
     >>> import wengert as wg
     >>> values, indices = wg.nn.MaxPool1d(2, return_indices=True)(wg.tensor([[[1.0, 3.0, 5.0, 2.0]]]))
@@ -389,7 +389,7 @@ class MaxUnpool1d(_MaxUnpool):
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """What a `MaxPool2d` took, at its places, and zeros elsewhere.
+    """The values that a `MaxPool2d` selected, at their original positions, and zeros elsewhere.
 
     >>> import wengert as wg
     >>> pool = wg.nn.MaxPool2d(2, return_indices=True)
@@ -401,7 +401,7 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """What a `MaxPool3d` took, at its places, and zeros elsewhere.
+    """The values that a `MaxPool3d` selected, at their original positions, and zeros elsewhere.
 
     >>> import wengert as wg
     >>> values, indices = wg.nn.MaxPool3d(2, return_indices=True)(wg.ones((1, 3, 4, 4, 4)))

@@ -39,11 +39,13 @@ class _Recurrent(Module):
         super().__init__()
         name = type(self).__name__
         if num_layers < 1 or hidden_size < 1:
-            raise wg.errors.ArgumentError(f"{name}: num_layers and hidden_size are at least 1")
+            raise wg.errors.ArgumentError(f"{name}: num_layers and hidden_size must be at least 1")
         if not 0 <= dropout <= 1:
-            raise wg.errors.ArgumentError(f"{name}: dropout is a probability, between 0 and 1, not {dropout!r}")
+            raise wg.errors.ArgumentError(f"{name}: dropout must be a probability between 0 and 1, not {dropout!r}")
         if not 0 <= proj_size < hidden_size:
-            raise wg.errors.ArgumentError(f"{name}: proj_size is less than hidden_size {hidden_size}, not {proj_size}")
+            raise wg.errors.ArgumentError(
+                f"{name}: proj_size must be less than hidden_size {hidden_size}, not {proj_size}"
+            )
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -121,7 +123,7 @@ class _Recurrent(Module):
     def _check_input(self, input: wg.Tensor) -> None:
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
             raise wg.errors.ShapeError(
-                f"{type(self).__name__}: the input is (steps, batch, {self.input_size}), with batch_first "
+                f"{type(self).__name__}: the input must be (steps, batch, {self.input_size}), with batch_first "
                 f"(batch, steps, {self.input_size}), or (steps, {self.input_size}); its shape is {input.shape}"
             )
 
@@ -169,7 +171,7 @@ class _Recurrent(Module):
         wanted = [leaf.shape for leaf in wg.tree.flatten(zeros)[0]]
         found = [leaf.shape for leaf in wg.tree.flatten(hx)[0]]
         if found != wanted:
-            raise wg.errors.ShapeError(f"{type(self).__name__}: the state is {wanted}; it was given {found}")
+            raise wg.errors.ShapeError(f"{type(self).__name__}: the state must be {wanted}, but got {found}")
 
     def count_flops(self, inputs: tuple[wg.Tensor, ...], output: Any) -> int:
         """The matrix products, for each step and sample."""
@@ -194,7 +196,7 @@ class _Recurrent(Module):
 
 
 class RNN(_Recurrent):
-    """`h = tanh(W_ih x + b_ih + W_hh h + b_hh)` from step to step, in `num_layers` layers.
+    """`h = tanh(W_ih x + b_ih + W_hh h + b_hh)` at each step, in `num_layers` layers.
 
     >>> import wengert as wg
     >>> outputs, last = wg.nn.RNN(4, 8)(wg.zeros((5, 2, 4)))

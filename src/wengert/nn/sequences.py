@@ -1,8 +1,8 @@
 """Sequences of different lengths in one batch: padded, or packed for recurrent layers, with PyTorch's names.
 
 A packed batch is the padded one with its lengths, not PyTorch's list of rows: shapes do not depend on values, so it can
-be an argument and a result of compiled functions. A recurrent layer leaves the state of a sequence as it is after its
-last step, and begins backwards with it. `data` and `batch_sizes` are PyTorch's, for who looks at them.
+be an argument and a result of compiled functions. A recurrent layer keeps the state of a sequence after its last step,
+and starts the backward direction there. `data` and `batch_sizes` are provided for compatibility with PyTorch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import wengert as wg
 
 
 class PackedSequence(NamedTuple):
-    """Sequences of different lengths: padded, (steps, batch, ...), and the length of each.
+    """Sequences of different lengths: a padded tensor (steps, batch, ...), and the length of each.
 
     >>> import wengert as wg
     >>> packed = wg.nn.pack_sequence([wg.ones(3), wg.ones(2)])
@@ -39,17 +39,17 @@ class PackedSequence(NamedTuple):
 
     @property
     def batch_sizes(self) -> wg.Tensor:
-        """How many sequences have a first, a second, ... element."""
+        """The number of sequences that have a first, a second, ... element."""
         return (wg.arange(self.padded.shape[0], device=self.lengths.device)[:, None] < self.lengths).sum(axis=1)
 
     @property
     def sorted_indices(self) -> wg.Tensor:
-        """The sequences in the order of their lengths, the longest first."""
+        """The indices that sort the sequences by length, longest first."""
         return wg.argsort(self.lengths, descending=True, stable=True)
 
     @property
     def unsorted_indices(self) -> wg.Tensor:
-        """Where each sequence is in that order."""
+        """The position of each sequence in that order."""
         return wg.argsort(self.sorted_indices)
 
     def to(self, *targets: Any) -> PackedSequence:
@@ -57,13 +57,13 @@ class PackedSequence(NamedTuple):
         return PackedSequence(self.padded.to(*targets), self.lengths)
 
     def mask(self) -> wg.Tensor:
-        """Which elements belong to a sequence: (steps, batch, 1, ...), as many axes as the padded value has."""
+        """Which elements belong to a sequence: (steps, batch, 1, ...), with as many axes as the padded value."""
         inside = wg.arange(self.padded.shape[0], device=self.lengths.device)[:, None] < self.lengths
         return wg.reshape(inside, (*inside.shape, *(1,) * (self.padded.ndim - 2)))
 
 
 def pad_sequence(sequences: Sequence[wg.Tensor], batch_first: bool = False, padding_value: float = 0.0) -> wg.Tensor:
-    """Sequences of different lengths as one tensor (steps, batch, ...), filled up to the longest.
+    """Combine sequences of different lengths into one tensor (steps, batch, ...), padded to the longest.
 
     >>> import wengert as wg
     >>> wg.nn.pad_sequence([wg.tensor([1, 2, 3]), wg.tensor([4])], batch_first=True).tolist()
@@ -74,7 +74,8 @@ def pad_sequence(sequences: Sequence[wg.Tensor], batch_first: bool = False, padd
     rest = {tuple(one.shape[1:]) for one in sequences}
     if len(rest) > 1 or any(one.ndim == 0 for one in sequences):
         raise wg.errors.ShapeError(
-            f"pad_sequence: sequences may differ along their first axis; the shapes are {[s.shape for s in sequences]}"
+            "pad_sequence: sequences may differ only along their first axis; the shapes are "
+            f"{[s.shape for s in sequences]}"
         )
     steps = max(one.shape[0] for one in sequences)
     filled = [_filled(one, 0, steps, padding_value) for one in sequences]
@@ -88,7 +89,7 @@ def _filled(x: wg.Tensor, axis: int, size: int, value: float) -> wg.Tensor:
 
 
 def unpad_sequence(padded: wg.Tensor, lengths: Any, batch_first: bool = False) -> list[wg.Tensor]:
-    """The sequences of a padded tensor.
+    """Split a padded tensor into its sequences.
 
     >>> import wengert as wg
     >>> [each.tolist() for each in wg.nn.unpad_sequence(wg.ones((2, 3)), wg.tensor([3, 1]), batch_first=True)]
@@ -101,9 +102,9 @@ def unpad_sequence(padded: wg.Tensor, lengths: Any, batch_first: bool = False) -
 def pack_padded_sequence(
     input: wg.Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """A padded tensor (steps, batch, ...) and the lengths of its sequences, as recurrent layers take them.
+    """Pack a padded tensor (steps, batch, ...) and the lengths of its sequences for recurrent layers.
 
-    With `enforce_sorted`, PyTorch's default, the lengths must be decreasing; the order makes no difference here.
+    With `enforce_sorted`, PyTorch's default, the lengths must be decreasing; otherwise the order does not matter.
 
     >>> import wengert as wg
     >>> packed = wg.nn.pack_padded_sequence(wg.tensor([[1, 2, 3], [4, 0, 0]]), [3, 1], batch_first=True)
@@ -112,24 +113,25 @@ def pack_padded_sequence(
     """
     if input.ndim < 2:
         raise wg.errors.ShapeError(
-            f"pack_padded_sequence: the input is (steps, batch, ...); its shape is {input.shape}"
+            f"pack_padded_sequence: the input must be (steps, batch, ...); its shape is {input.shape}"
         )
     padded = wg.swapaxes(input, 0, 1) if batch_first else input
     counts = wg.asarray(lengths, dtype=wg.int64)
     if counts.shape != padded.shape[1:2]:
         raise wg.errors.ShapeError(
-            f"pack_padded_sequence: there are lengths of shape {counts.shape} for {padded.shape[1]} sequences"
+            f"pack_padded_sequence: got lengths of shape {counts.shape} for {padded.shape[1]} sequences"
         )
     known = _known_or_none(lengths)
     if known is not None:
         if known.size and not 1 <= known.min() <= known.max() <= padded.shape[0]:
             raise wg.errors.ArgumentError(
-                f"pack_padded_sequence: lengths are from 1 to {padded.shape[0]}, the steps of the input; they are "
+                f"pack_padded_sequence: lengths must be from 1 to {padded.shape[0]}, the steps of the input; they are "
                 f"{known.tolist()}"
             )
         if enforce_sorted and (known[1:] > known[:-1]).any():
             raise wg.errors.ArgumentError(
-                f"pack_padded_sequence: with enforce_sorted lengths are decreasing; they are {known.tolist()}. Pass "
+                f"pack_padded_sequence: with enforce_sorted lengths must be decreasing; they are {known.tolist()}. "
+                "Pass "
                 "enforce_sorted=False"
             )
         padded = padded[: int(known.max())] if known.size else padded
@@ -139,7 +141,7 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[wg.Tensor, wg.Tensor]:
-    """The padded tensor of packed sequences, (steps, batch, ...), and their lengths.
+    """Unpack to a padded tensor (steps, batch, ...) and the lengths of the sequences.
 
     >>> import wengert as wg
     >>> values, lengths = wg.nn.pad_packed_sequence(wg.nn.pack_sequence([wg.ones(3), wg.ones(2)]), batch_first=True)
@@ -151,14 +153,15 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < padded.shape[0]:
             raise wg.errors.ArgumentError(
-                f"pad_packed_sequence: total_length {total_length} is less than the {padded.shape[0]} steps there are"
+                f"pad_packed_sequence: total_length {total_length} is less than the {padded.shape[0]} steps of the "
+                "input"
             )
         padded = _filled(padded, 0, total_length, padding_value)
     return (wg.swapaxes(padded, 0, 1) if batch_first else padded), sequence.lengths
 
 
 def pack_sequence(sequences: Sequence[wg.Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences of different lengths, packed for recurrent layers.
+    """Pack sequences of different lengths for recurrent layers.
 
     >>> import wengert as wg
     >>> wg.nn.pack_sequence([wg.ones(3), wg.ones(2)]).batch_sizes.tolist()
@@ -169,7 +172,7 @@ def pack_sequence(sequences: Sequence[wg.Tensor], enforce_sorted: bool = True) -
 
 
 def unpack_sequence(packed: PackedSequence) -> list[wg.Tensor]:
-    """The sequences of a packed batch.
+    """Unpack a packed batch into its sequences.
 
     >>> import wengert as wg
     >>> [each.tolist() for each in wg.nn.unpack_sequence(wg.nn.pack_sequence([wg.ones(3), wg.ones(2)]))]

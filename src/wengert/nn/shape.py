@@ -1,4 +1,4 @@
-"""Padding, and layers that change the size of images or lay their elements out anew."""
+"""Padding, and layers that resize images or rearrange their elements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """A number around the last axis.
+    """Pads the last axis with a number.
 
     >>> import wengert as wg
     >>> wg.nn.ConstantPad1d(1, 9.0)(wg.tensor([[[1.0, 2.0]]])).tolist()
@@ -53,7 +53,7 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """A number around the last two axes: `padding` is (left, right, top, bottom), or one number for all.
+    """Pads the last two axes with a number: `padding` is (left, right, top, bottom), or one number for all.
 
     >>> import wengert as wg
     >>> wg.nn.ConstantPad2d(1, 9.0)(wg.ones((1, 1, 2, 2))).shape
@@ -64,7 +64,7 @@ class ConstantPad2d(_ConstantPad):
 
 
 class ConstantPad3d(_ConstantPad):
-    """A number around the last three axes.
+    """Pads the last three axes with a number.
 
     >>> import wengert as wg
     >>> wg.nn.ConstantPad3d(1, 9.0)(wg.ones((1, 1, 2, 2, 2))).shape
@@ -75,7 +75,7 @@ class ConstantPad3d(_ConstantPad):
 
 
 class ZeroPad1d(_Pad):
-    """Zeros around the last axis.
+    """Pads the last axis with zeros.
 
     >>> import wengert as wg
     >>> wg.nn.ZeroPad1d(1)(wg.tensor([[[1.0, 2.0]]])).tolist()
@@ -86,7 +86,7 @@ class ZeroPad1d(_Pad):
 
 
 class ZeroPad2d(_Pad):
-    """Zeros around the last two axes: `padding` is (left, right, top, bottom), or one number for all.
+    """Pads the last two axes with zeros: `padding` is (left, right, top, bottom), or one number for all.
 
     >>> import wengert as wg
     >>> wg.nn.ZeroPad2d((1, 0, 0, 0))(wg.ones((1, 1, 2))).tolist()
@@ -97,7 +97,7 @@ class ZeroPad2d(_Pad):
 
 
 class ZeroPad3d(_Pad):
-    """Zeros around the last three axes.
+    """Pads the last three axes with zeros.
 
     >>> import wengert as wg
     >>> wg.nn.ZeroPad3d(1)(wg.ones((1, 1, 2, 2, 2))).shape
@@ -108,7 +108,7 @@ class ZeroPad3d(_Pad):
 
 
 class ReflectionPad1d(_Pad):
-    """The last axis mirrored at its ends.
+    """Pads the last axis by mirroring at its ends.
 
     >>> import wengert as wg
     >>> wg.nn.ReflectionPad1d(1)(wg.tensor([[[1.0, 2.0, 3.0]]])).tolist()
@@ -119,7 +119,7 @@ class ReflectionPad1d(_Pad):
 
 
 class ReflectionPad2d(_Pad):
-    """The last two axes mirrored at their ends.
+    """Pads the last two axes by mirroring at their ends.
 
     >>> import wengert as wg
     >>> wg.nn.ReflectionPad2d(1)(wg.ones((1, 1, 3, 3))).shape
@@ -130,7 +130,7 @@ class ReflectionPad2d(_Pad):
 
 
 class ReflectionPad3d(_Pad):
-    """The last three axes mirrored at their ends.
+    """Pads the last three axes by mirroring at their ends.
 
     >>> import wengert as wg
     >>> wg.nn.ReflectionPad3d(1)(wg.ones((1, 1, 3, 3, 3))).shape
@@ -141,7 +141,7 @@ class ReflectionPad3d(_Pad):
 
 
 class ReplicationPad1d(_Pad):
-    """The last axis with its end elements repeated.
+    """Pads the last axis by repeating its end elements.
 
     >>> import wengert as wg
     >>> wg.nn.ReplicationPad1d(1)(wg.tensor([[[1.0, 2.0, 3.0]]])).tolist()
@@ -152,7 +152,7 @@ class ReplicationPad1d(_Pad):
 
 
 class ReplicationPad2d(_Pad):
-    """The last two axes with their end elements repeated.
+    """Pads the last two axes by repeating their end elements.
 
     >>> import wengert as wg
     >>> wg.nn.ReplicationPad2d(1)(wg.ones((1, 1, 3, 3))).shape
@@ -163,7 +163,7 @@ class ReplicationPad2d(_Pad):
 
 
 class ReplicationPad3d(_Pad):
-    """The last three axes with their end elements repeated.
+    """Pads the last three axes by repeating their end elements.
 
     >>> import wengert as wg
     >>> wg.nn.ReplicationPad3d(1)(wg.ones((1, 1, 3, 3, 3))).shape
@@ -174,7 +174,7 @@ class ReplicationPad3d(_Pad):
 
 
 class CircularPad1d(_Pad):
-    """The last axis continued from its other end.
+    """Pads the last axis circularly, from its other end.
 
     >>> import wengert as wg
     >>> wg.nn.CircularPad1d(1)(wg.tensor([[[1.0, 2.0, 3.0]]])).tolist()
@@ -185,7 +185,7 @@ class CircularPad1d(_Pad):
 
 
 class CircularPad2d(_Pad):
-    """The last two axes continued from their other ends.
+    """Pads the last two axes circularly, from their other ends.
 
     >>> import wengert as wg
     >>> wg.nn.CircularPad2d(1)(wg.ones((1, 1, 2, 2))).shape
@@ -196,7 +196,7 @@ class CircularPad2d(_Pad):
 
 
 class CircularPad3d(_Pad):
-    """The last three axes continued from their other ends.
+    """Pads the last three axes circularly, from their other ends.
 
     >>> import wengert as wg
     >>> wg.nn.CircularPad3d(1)(wg.ones((1, 1, 2, 2, 2))).shape
@@ -207,7 +207,7 @@ class CircularPad3d(_Pad):
 
 
 class Upsample(Module):
-    """(N, C, *spatial) resized to `size`, or by `scale_factor`; the modes are those of `wg.interpolate`.
+    """Resizes (N, C, *spatial) to `size`, or by `scale_factor`; the modes are those of `wg.interpolate`.
 
     >>> import wengert as wg
     >>> wg.nn.Upsample(scale_factor=2)(wg.tensor([[[1.0, 2.0]]])).tolist()
@@ -242,7 +242,7 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images resized, each new pixel the nearest old one.
+    """Resizes images; each new pixel is the nearest old one.
 
     >>> import wengert as wg
     >>> wg.nn.UpsamplingNearest2d(scale_factor=2)(wg.ones((1, 1, 2, 2))).shape
@@ -254,7 +254,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images resized by linear interpolation, with the corners aligned.
+    """Resizes images by bilinear interpolation, with the corners aligned.
 
     >>> import wengert as wg
     >>> wg.nn.UpsamplingBilinear2d(scale_factor=2)(wg.ones((1, 1, 2, 2))).shape
@@ -314,7 +314,7 @@ class Fold(Unfold):
 
 
 class ChannelShuffle(Module):
-    """The channels of `groups` groups dealt out in turn.
+    """Interleaves the channels of `groups` groups.
 
     >>> import wengert as wg
     >>> wg.nn.ChannelShuffle(2)(wg.reshape(wg.arange(4.0), (1, 4, 1, 1))).flatten().tolist()

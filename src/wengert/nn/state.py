@@ -1,4 +1,4 @@
-"""A model's state by name: taken out as a dict of Tensors, and put back, checked as a whole before anything is set.
+"""A model's state by name: saved as a dict of Tensors, and loaded after checking the whole state first.
 
 Each module saves and loads its own part, in methods that a subclass may replace (`_save_to_state_dict`,
 `_load_from_state_dict`, `get_extra_state`, `set_extra_state`), and hooks see the dict on both ways, as in PyTorch.
@@ -19,14 +19,14 @@ _EXTRA = "_extra_state"
 
 
 class LoadedKeys(NamedTuple):
-    """What `load_state_dict` did not find in the state, and what it did not find in the model."""
+    """The names that `load_state_dict` did not find in the state, and those it did not find in the model."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class StateBeingLoaded(dict[str, Any]):
-    """The part of a state that a module is given to load, and what has been found out about all of it."""
+    """The part of a state for one module to load, and the report on the whole state."""
 
     def __init__(self, items: Iterable[tuple[str, Any]], report: LoadReport) -> None:
         super().__init__(items)
@@ -35,7 +35,7 @@ class StateBeingLoaded(dict[str, Any]):
 
 @dataclass
 class LoadReport:
-    """What loading a state has come to so far. Nothing is set before all of it was looked at."""
+    """The results of loading a state so far. Nothing is set before the whole state has been checked."""
 
     keys: LoadedKeys
     misfits: list[str] = field(default_factory=list)  # values of another shape
@@ -45,7 +45,7 @@ class LoadReport:
 
 
 class Stateful(ModuleParts):
-    """A module as far as its state is saved and loaded; see `Module`."""
+    """The part of a module that saves and loads its state; see `Module`."""
 
     _version: int = 1  # of the form of a module's state, for `_load_from_state_dict` of a later one
     _state_hooks: tuple[Hook, ...] = ()
@@ -53,9 +53,10 @@ class Stateful(ModuleParts):
     def state_dict(
         self, destination: MutableMapping[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """The parameters and persistent buffers by name, as they are now: later changes do not reach it.
+        """The current parameters and persistent buffers by name; later changes do not affect the result.
 
-        They go into `destination` if there is one. With `keep_vars` they are the slots themselves, not their values.
+        They are added to `destination` if it is given. With `keep_vars` they are the Tensors themselves, not copies of
+        their values.
 
         >>> import wengert as wg
         >>> {name: value.shape for name, value in wg.nn.Linear(3, 2).state_dict().items()}
@@ -83,11 +84,11 @@ class Stateful(ModuleParts):
             destination[prefix + _EXTRA] = self.get_extra_state()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> LoadedKeys:
-        """Give parameters and buffers the values of these names: Tensors, NumPy arrays or another library's tensors.
+        """Load values into parameters and buffers by name: Tensors, NumPy arrays or another library's tensors.
 
-        A value is cast to its slot's dtype; with `assign` the slot takes the value's dtype and device. A name that is
-        missing or unexpected raises if `strict`, a shape that does not fit always; one error lists them all, and then
-        nothing is loaded.
+        A value is cast to the dtype of its parameter; with `assign` the parameter takes the value's dtype and device.
+        Missing and unexpected names raise an error if `strict`, shapes that do not match always do. One error lists
+        them all, and then nothing is loaded.
         """
         if not isinstance(state_dict, Mapping):
             raise wg.errors.DTypeError(f"load_state_dict takes a dict of names, not a {type(state_dict).__name__}")
@@ -147,21 +148,22 @@ class Stateful(ModuleParts):
             missing_keys.append(prefix + _EXTRA)
 
     def get_extra_state(self) -> Any:
-        """What else belongs to this module's state; a subclass that has something defines this and the next."""
+        """Extra state of this module to save; a subclass that has some defines this method and `set_extra_state`."""
         raise wg.errors.ArgumentError(f"{type(self).__name__} has no extra state: define get_extra_state(self)")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take what `get_extra_state` gave."""
+        """Restore what `get_extra_state` returned."""
         raise wg.errors.ArgumentError(f"{type(self).__name__} has no extra state: define set_extra_state(self, state)")
 
     # --- hooks ------------------------------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, prefix, keep_vars)` before this module's part of a state is taken out."""
+        """Call `hook(module, prefix, keep_vars)` before this module's part of a state is collected."""
         return self._state_hooked(Hook(hook, "before saving"))
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` when this module's part is in; it may change it."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after this module's part is collected; it may change
+        it."""
         return self._state_hooked(Hook(partial(_without_answer, hook), "after saving"))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:
@@ -179,7 +181,7 @@ class Stateful(ModuleParts):
         return self._state_hooked(Hook(hook, "before loading", with_module=with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call `hook(module, incompatible_keys)` when all is loaded; it may take names off those lists."""
+        """Call `hook(module, incompatible_keys)` when everything is loaded; it may remove names from those lists."""
         return self._state_hooked(Hook(partial(_without_answer, hook), "after loading"))
 
     def _state_hooked(self, hook: Hook) -> HookHandle:
@@ -192,11 +194,13 @@ class Stateful(ModuleParts):
 
 def _without_answer(hook: Callable[..., Any], *args: Any) -> None:
     if hook(*args) is not None:
-        raise wg.errors.ArgumentError(f"{hook!r} gave a value; this hook changes what it is given, and returns nothing")
+        raise wg.errors.ArgumentError(
+            f"{hook!r} returned a value; this hook must change its arguments in place and return None"
+        )
 
 
 def collect(module: Any, state: StateBeingLoaded, prefix: str, metadata: Any, assign: bool) -> None:
-    """Have a module and those within it look at their parts of a state; what is to be set goes into the report."""
+    """Have a module and its submodules check their parts of a state; the values to set go into the report."""
     report = state.report
     local = dict(metadata.get(prefix[:-1], {}))
     if assign:
@@ -243,7 +247,7 @@ def _raise_for(module: Any, report: LoadReport, strict: bool) -> None:
         missing, unexpected = report.keys
         listed = _listed("missing from the state", missing) + _listed("not in the model", unexpected) + listed
     if listed:
-        hint = "" if report.misfits else "\n  With strict=False what fits by name is loaded and the rest reported"
+        hint = "" if report.misfits else "\n  With strict=False the names that match are loaded and the rest reported"
         done = "the rest was loaded" if report.afterwards and not report.misfits else "nothing was loaded"
         raise wg.errors.ArgumentError(f"this state does not fit {type(module).__name__}, and {done}.{listed}{hint}")
 

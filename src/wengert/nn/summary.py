@@ -1,7 +1,7 @@
-"""`model.summary(*inputs)`: the layers as a table, from one forward that records and computes nothing.
+"""`model.summary(*inputs)`: the layers as a table, from one forward call that only records and computes nothing.
 
-Every call of a module is a row: its path, the shapes it gives, the parameters it holds and the FLOPs it takes, both
-with those of the modules within. A layer's FLOPs are its own rule, `count_flops`.
+Every call of a module is a row: its path, its output shapes, its parameters and its FLOPs, both including submodules. A
+layer's FLOPs are its own rule, `count_flops`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SummaryRow:
 
 
 class Calls:
-    """The calls of a model's modules during one forward, as hooks see them begin and end."""
+    """The calls of a model's modules during one forward call, recorded by hooks."""
 
     def __init__(self, model: Module) -> None:
         self.rows: list[SummaryRow] = []
@@ -46,7 +46,7 @@ class Calls:
         self.rows.append(self._open[-1])
 
     def end(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        """Close the row that was opened last, and add its FLOPs to the one around it."""
+        """Close the row opened last, and add its FLOPs to the enclosing one."""
         row = self._open.pop()
         tensors = tuple(v for v in wg.tree.flatten((args, kwargs))[0] if isinstance(v, wg.Tensor))
         row.flops += module.count_flops(tensors, output)
@@ -68,7 +68,7 @@ class LayerTable(str):
 
 
 def summary(model: Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> LayerTable:
-    """The table of a model's layers, and a line with the totals. The model is left as it was."""
+    """The table of a model's layers, and a line with the totals. The model is not changed."""
     calls = Calls(model)
     modes = [(module, module.training) for module in model.modules()]
     hooks = [module.register_forward_pre_hook(calls.begin) for module in model.modules()]

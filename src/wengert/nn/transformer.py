@@ -1,4 +1,4 @@
-"""The Transformer of Vaswani et al. (2017): encoder and decoder layers, stacks of them, and the whole.
+"""The Transformer of Vaswani et al. (2017): encoder and decoder layers, stacks of them, and the complete model.
 
 As in PyTorch: sequences are (length, batch, features) unless `batch_first`, a stack begins as copies of the layer it is
 given, and masks are as in MultiheadAttention (true hides; floating is added).
@@ -27,7 +27,7 @@ def _activation(activation: Activation) -> Callable[[wg.Tensor], wg.Tensor]:
     known = {"relu": wg.relu, "gelu": wg.gelu}
     if isinstance(activation, str):
         if activation not in known:
-            raise wg.errors.ArgumentError(f'activation is "relu", "gelu" or a function, not {activation!r}')
+            raise wg.errors.ArgumentError(f'activation must be "relu", "gelu" or a function, not {activation!r}')
         return known[activation]
     return activation
 
@@ -292,7 +292,7 @@ class Transformer(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, Xavier uniform."""
+        """Initialise all weights again, Xavier uniform."""
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 init.xavier_uniform_(parameter)
@@ -314,7 +314,8 @@ class Transformer(Module):
         """The decoder's output for a source and a target sequence."""
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise wg.errors.ShapeError(
-                f"Transformer: source and target have {self.d_model} features; shapes are {src.shape} and {tgt.shape}"
+                f"Transformer: source and target must have {self.d_model} features; their shapes are {src.shape} and "
+                f"{tgt.shape}"
             )
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         return self.decoder(

@@ -1,10 +1,11 @@
-"""The continuous adjoint: cotangents by solving the adjoint equation back in time, from time to time.
+"""The continuous adjoint: cotangents by solving the adjoint equation backwards, from one output time to the previous
+one.
 
 With L the loss and a = dL/dy, a' = -a df/dy, and each parameter's cotangent grows by -a df/dp. The state is solved back
-along with them, and begins anew at each time that was asked for. Nothing of the forward solve is kept but the states at
-these times. Where the state that is solved back misses the one before by a hundredth, the system is unstable back in
-time and the cotangents would be wrong: that is an error. The result is not the derivative of the steps that were taken,
-so its error is that of the tolerances.
+along with them, and starts again at each time that was requested. Of the forward solve, only the states at these times
+are stored. If the state solved backwards misses the previous one by a hundredth, the system is unstable backwards and
+the cotangents would be wrong: that raises an error. The result is not the derivative of the steps that were taken, so
+its error is that of the tolerances.
 
 Chen, Rubanova, Bettencourt and Duvenaud, "Neural ordinary differential equations", 2018.
 """

@@ -1,6 +1,6 @@
 """Step sizes: the norm of an error against the tolerances, the PI controller, and the first step.
 
-Step sizes are no part of what is differentiated: a derivative is that of the steps as they were taken. They go through
+Step sizes are not differentiated: a derivative is that of the steps as they were taken. They go through
 `stop_gradient`, except for the last step, whose end is the end time.
 
 Hairer, Norsett and Wanner, "Solving Ordinary Differential Equations I", II.4. Gustafsson, "Control theoretic techniques

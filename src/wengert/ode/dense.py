@@ -1,6 +1,6 @@
-"""Values within a step: a polynomial, and where an event function crosses zero on it.
+"""Values within a step: a polynomial, and the point where an event function crosses zero on it.
 
-The polynomial of a step is made once, when a time or an event within it is asked for.
+The polynomial of a step is computed once, when a time or an event within it is needed.
 """
 
 from __future__ import annotations

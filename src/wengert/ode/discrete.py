@@ -1,4 +1,4 @@
-"""A solve whose derivatives are those of its steps: recorded loops, which every mode goes through."""
+"""A solve whose derivatives are those of its steps: recorded loops that every mode can differentiate."""
 
 from __future__ import annotations
 

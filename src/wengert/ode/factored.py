@@ -1,4 +1,4 @@
-"""An LU factorisation that is used again, inside of a loop.
+"""An LU factorisation that is reused inside a loop.
 
 Matrices of up to 6 rows are eliminated element by element, with partial pivoting: then the whole step is arithmetic,
 which is compiled into the loop, and a thread of a GPU or a vector's lane may do it. Larger ones go through `wg.linalg`.

@@ -1,4 +1,4 @@
-"""Errors of a solve: an op that passes the solution on, and raises where the loop has ended early."""
+"""Errors of a solve: an op that passes the solution on, and raises an error if the loop has ended early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of a solve: steps until a time is reached, accepted or taken again shorter, in one `while_loop`.
+"""The loop of a solve: steps until a time is reached, accepted or repeated with a shorter step, in one `while_loop`.
 
 In: where a solve is (`Progress`) and the time to reach. Out: where it then is. The loop carries the state, its slope
 and the step size, and only where values within steps are wanted (`before`) where the last step began.

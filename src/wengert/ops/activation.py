@@ -1,4 +1,4 @@
-"""Activations: compositions of elementwise ops and reductions, each in the form that neither overflows nor cancels.
+"""Activations: compositions of elementwise ops and reductions, each in a form without overflow or cancellation.
 
 At a kink the derivative is that of the flat side: relu'(0) = 0. NaN goes through.
 """
@@ -78,7 +78,7 @@ def prelu(x: Any, weight: Any) -> Node:
     x, weight = _floating(x, "prelu"), _floating(weight, "prelu")
     channels = x.shape[1] if x.ndim > 1 else 1
     if weight.ndim > 1 or weight.size not in (1, channels):
-        raise ShapeError(f"prelu: {weight.size} slopes for {channels} channels (axis 1 of shape {x.shape})")
+        raise ShapeError(f"prelu: got {weight.size} slopes for {channels} channels (axis 1 of shape {x.shape})")
     slope = reshape(weight, (-1, *(1,) * (x.ndim - 2)) if weight.size > 1 else ())
     return where(greater(x, 0), x, slope * x)
 
@@ -106,7 +106,7 @@ def hardshrink(x: Any, /, lambd: float = 0.5) -> Node:
 
 
 def softshrink(x: Any, /, lambd: float = 0.5) -> Node:
-    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that.
+    """`x` shrunk towards 0 by `lambd`, and 0 where `|x|` is at most `lambd`.
 
     >>> import wengert as wg
     >>> wg.softshrink(wg.tensor([-2.0, 0.25, 2.0])).tolist()
@@ -114,12 +114,12 @@ def softshrink(x: Any, /, lambd: float = 0.5) -> Node:
     """
     x = _floating(x, "softshrink")
     if not lambd >= 0:
-        raise ArgumentError(f"softshrink: lambd is 0 or more, not {lambd!r}")
+        raise ArgumentError(f"softshrink: lambd must be at least 0, not {lambd!r}")
     return where(greater(x, lambd), x - lambd, where(less(x, -lambd), x + lambd, where(isnan(x), x, 0)))
 
 
 def hardtanh(x: Any, /, min_val: float = -1.0, max_val: float = 1.0) -> Node:
-    """`x` held between two bounds, with derivative 0 at the bounds (`clip` has 1 there).
+    """`x` clipped to between two bounds, with derivative 0 at the bounds (`clip` has 1 there).
 
     >>> import wengert as wg
     >>> wg.hardtanh(wg.tensor([-4.0, 0.5, 4.0])).tolist()
@@ -127,12 +127,12 @@ def hardtanh(x: Any, /, min_val: float = -1.0, max_val: float = 1.0) -> Node:
     """
     x = as_node(x)
     if not min_val <= max_val:
-        raise ArgumentError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
+        raise ArgumentError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
     return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
 
 
 def relu6(x: Any, /) -> Node:
-    """`relu(x)`, and at most 6.
+    """`relu(x)`, capped at 6.
 
     >>> import wengert as wg
     >>> wg.relu6(wg.tensor([-1.0, 3.0, 9.0])).tolist()
@@ -142,7 +142,7 @@ def relu6(x: Any, /) -> Node:
 
 
 def hardsigmoid(x: Any, /) -> Node:
-    """The logistic function in three straight pieces: 0 up to -3, 1 from 3 on, `x / 6 + 1 / 2` between.
+    """A piecewise linear logistic function: 0 up to -3, 1 from 3 on, `x / 6 + 1 / 2` between.
 
     >>> import wengert as wg
     >>> wg.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0])).tolist()
@@ -178,14 +178,14 @@ def elu(x: Any, /, alpha: float = 1.0) -> Node:
 
 
 def celu(x: Any, /, alpha: float = 1.0) -> Node:
-    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth at 0 for every alpha.
+    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: differentiable at 0 for every alpha.
 
     >>> import wengert as wg
     >>> print(wg.celu(wg.tensor([-1.0, 2.0])).numpy().round(4))
     [-0.6321  2.    ]
     """
     if alpha == 0:
-        raise ArgumentError("celu: alpha is 0, and x is divided by it")
+        raise ArgumentError("celu: alpha cannot be 0, because x is divided by it")
     x = _floating(x, "celu")
     positive = greater(x, 0)
     return where(positive, x, alpha * expm1(where(positive, 0, x) / float(alpha)))
@@ -209,10 +209,11 @@ def selu(x: Any, /) -> Node:
 
 
 def gelu(x: Any, /, approximate: str = "none") -> Node:
-    """`x` times the normal distribution function of `x`; with `approximate="tanh"`, Hendrycks and Gimpel's formula.
+    """`x` times the normal cumulative distribution function of `x`; `approximate="tanh"` is Hendrycks and Gimpel's
+    formula.
 
     Both keep their relative accuracy in the negative tail, where `1 + erf` and `1 + tanh` would cancel. Half precision
-    is computed in float32: the constants would lose most of their digits.
+    is computed in float32, because the constants would lose most of their digits.
 
     >>> import wengert as wg
     >>> print(wg.gelu(wg.tensor([-1.0, 2.0])).numpy().round(4))
@@ -225,7 +226,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Node:
         return 0.5 * x * erfc(x * -math.sqrt(0.5))
     if approximate == "tanh":
         return gelu_sigmoid(x)  # (1 + tanh(u)) / 2 is sigmoid(2 u), and u = sqrt(2 / pi) (x + 0.044715 x^3)
-    raise ArgumentError(f'gelu: approximate is "none" or "tanh", not {approximate!r}')
+    raise ArgumentError(f'gelu: approximate must be "none" or "tanh", not {approximate!r}')
 
 
 def silu(x: Any, /) -> Node:
@@ -240,14 +241,14 @@ def silu(x: Any, /) -> Node:
 
 
 def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Node:
-    """`log(1 + exp(beta * x)) / beta`, which is `x` itself where `beta * x` is above the threshold.
+    """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above the threshold.
 
     >>> import wengert as wg
     >>> wg.softplus(wg.tensor([-1000.0, 1000.0])).tolist()
     [0.0, 1000.0]
     """
     if beta == 0:
-        raise ArgumentError("softplus: beta is 0, and the result is divided by it")
+        raise ArgumentError("softplus: beta cannot be 0, because the result is divided by it")
     x = _floating(x, "softplus")
     scaled = x if beta == 1 else x * float(beta)
     curve = logaddexp(scaled, 0.0)
@@ -309,7 +310,7 @@ def _below_largest(x: Node, axes: tuple[int, ...]) -> Node:
 
 
 def softmax(x: Any, /, axis: Any = -1) -> Node:
-    """Positive numbers that sum to 1 along an axis (or several): `exp(x)` over the sum of it.
+    """Positive numbers that sum to 1 along an axis (or several): `exp(x)` divided by its sum.
 
     >>> import wengert as wg
     >>> wg.softmax(wg.tensor([1000.0, 1000.0])).tolist()
@@ -325,7 +326,7 @@ def softmax(x: Any, /, axis: Any = -1) -> Node:
 
 
 def log_softmax(x: Any, /, axis: Any = -1) -> Node:
-    """The logarithm of `softmax`, exact also where that is 0 or 1.
+    """The logarithm of `softmax`, accurate even where that is 0 or 1.
 
     >>> import wengert as wg
     >>> print(wg.log_softmax(wg.tensor([0.0, 0.0])).numpy().round(4))
@@ -340,7 +341,7 @@ def log_softmax(x: Any, /, axis: Any = -1) -> Node:
 
 
 def softmin(x: Any, /, axis: Any = -1) -> Node:
-    """`softmax(-x)`: the smallest has the most.
+    """`softmax(-x)`: the smallest element gets the largest weight.
 
     >>> import wengert as wg
     >>> wg.softmin(wg.tensor([3.0, 3.0])).tolist()
@@ -360,5 +361,5 @@ def glu(x: Any, /, axis: int = -1) -> Node:
     at = normalize_axis(axis, x.ndim, "glu")
     size = x.shape[at]
     if size % 2:
-        raise ShapeError(f"glu: axis {at} of shape {x.shape} has {size} elements, which do not halve")
+        raise ShapeError(f"glu: axis {at} of shape {x.shape} has {size} elements, an odd number that cannot be halved")
     return slice_axis(x, at, 0, size // 2) * sigmoid(slice_axis(x, at, size // 2, size))

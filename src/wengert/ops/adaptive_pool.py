@@ -1,8 +1,8 @@
-"""Adaptive pooling: the largest or the mean of as many windows as are asked for, which cover the last axes evenly.
+"""Adaptive pooling: the maximum or the mean over a given number of windows that cover the last axes evenly.
 
-Window i of n runs from floor(i * size / n) to ceil((i + 1) * size / n). Where n divides the size they are all alike and
-are pooled as any windows are, by `pool`; otherwise means are products with a matrix, and maxima are taken over windows
-filled up to the size of the largest.
+Window i of n runs from floor(i * size / n) to ceil((i + 1) * size / n). If n divides the size, all windows are equal
+and are pooled by `pool`; otherwise means are products with a matrix, and maxima are taken over windows padded to the
+size of the largest.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def _uneven_max(x: Node, sizes: Shape, bounds: Sequence[Pairs], return_indices: 
 
 
 def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of each of `output_size` windows that cover the last axis; with `return_indices` its place.
+    """The largest element of each of `output_size` windows that cover the last axis; with `return_indices` also its
+    index.
 
     >>> import wengert as wg
     >>> wg.adaptive_max_pool1d(wg.tensor([[1.0, 5.0, 2.0]]), 2).tolist()
@@ -155,7 +156,7 @@ def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) 
 def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each window; windows cover the last two axes, as many as `output_size` says.
 
-    None keeps an axis. With `return_indices` also the place of each in its plane.
+    None keeps an axis. With `return_indices` also the index of each maximum within its plane.
 
     >>> import wengert as wg
     >>> wg.adaptive_max_pool2d(wg.ones((1, 2, 6, 6)), (3, 2)).shape
@@ -167,7 +168,7 @@ def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) 
 def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each window; windows cover the last three axes, as many as `output_size` says.
 
-    None keeps an axis. With `return_indices` also the place of each in its volume.
+    None keeps an axis. With `return_indices` also the index of each maximum within its volume.
 
     >>> import wengert as wg
     >>> wg.adaptive_max_pool3d(wg.ones((1, 2, 4, 4, 4)), 2).shape

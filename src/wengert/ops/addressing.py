@@ -1,13 +1,14 @@
-"""Addressing: elements named by integer arrays, read, replaced or added to. The primitives; `gather` has the functions.
+"""Addressing: reading, replacing and adding to elements addressed by integer arrays. The primitives; `gather` has the
+functions.
 
-There are two ways of naming elements, each with three primitives, all linear in `x` and in the values:
+There are two ways of addressing elements, each with three primitives, all linear in `x` and in the values:
 
     an array for each of some neighbouring axes, as NumPy's `x[:, i, j]`      GATHER, SCATTER, SCATTER_ADD
     one index for each element, along an axis, as `take_along_axis`           TAKE_ALONG, PUT_ALONG, ADD_ALONG
 
-Reading is transposed by adding into zeros. Where one place is written twice the last value stays, and only that
-one has a derivative. Negative indices count from the back. An index out of range raises while recording if its value is
-known by then, and otherwise when it is computed.
+The transpose of reading is adding into zeros. If an element is written twice, the last value wins, and only that one
+has a derivative. Negative indices count from the back. An index out of range raises an error while recording if its
+value is known by then, and otherwise when it is computed.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def zeros(shape: Shape, like: Node) -> Node:
 
 
 def _checks_after(count: int) -> Callable[[Node], Sequence[Check]]:
-    """Which indices an op checks whose index operands come after so many others: each is of the next axis."""
+    """Which indices an op checks whose index operands come after this many others: each is of the next axis."""
     return lambda node: list(zip(node.sources[count:], node.sources[0].shape[node.attrs["axis"] :]))
 
 
 class Addressing:
-    """A way of naming elements by integer arrays, and its three ops.
+    """A way of addressing elements by integer arrays, with its three ops.
 
     shape(x, *indices, axis) -> the shape of what is named      key(rank, *arrays, axis) -> the same as a NumPy key
     batch_take, batch_write: the rules for a leading axis
@@ -156,7 +157,7 @@ class Addressing:
 
 
 def gather_shape(x: Node, *indices: Node, axis: int) -> Shape:
-    """The shape of what a gather reads."""
+    """The shape of the elements that a gather reads."""
     places = broadcast_shapes("an index", *[index.shape for index in indices])
     return (*x.shape[:axis], *places, *x.shape[axis + len(indices) :])
 
@@ -311,22 +312,22 @@ def as_index(index: Any, name: str) -> Node:
     """An integer array, or lists of integers, as a node."""
     node = as_node(np.asarray(index)) if isinstance(index, (list, tuple)) else as_node(index)
     if node.dtype not in INTEGER:
-        raise DTypeError(f"{name}: an index is an integer, not {node.dtype}; cast with astype(wg.int64)")
+        raise DTypeError(f"{name}: an index must be an integer, not {node.dtype}; cast with astype(wg.int64)")
     return node
 
 
 def values_for(x: Node, value: Any) -> Node:
-    """What is to be written into `x`: a node of its dtype."""
+    """The values to write into `x`, as a node of its dtype."""
     return cast(value if type(value) is Node else operand(value, x.dtype, x.device), x.dtype)
 
 
 def check_range(index: Node, size: int, name: str) -> None:
-    """Raise if an index whose value is known is outside an axis of this size."""
+    """Raise an error if an index whose value is known is out of range for an axis of this size."""
     known = index.buffer
     if not isinstance(known, np.ndarray) or not known.size:
         return
     low, high = int(known.min()), int(known.max())
     if low < -size or high >= size:
         wrong = low if low < -size else high
-        there = f"there are {-size} to {size - 1}" if size else "it has no elements"
+        there = f"valid are {-size} to {size - 1}" if size else "it has no elements"
         raise OutOfRangeError(f"{name}: index {wrong} is out of range for an axis of size {size}; {there}")

@@ -4,9 +4,9 @@
         ->  softmax(query key^T * scale + mask) value, (..., T, V)
 
 The axes in front broadcast, which is also how several query heads share a key head. A boolean mask is true where a
-query may look, a floating one is added to the scores. A query that may look nowhere gets zeros and has no derivative.
-Backward, a primitive too, computes the probabilities again instead of keeping them: they are larger than everything
-else, and kernels hold a block of them at a time.
+query may attend, a floating-point one is added to the scores. A query with no visible key gets zeros and has no
+derivative. The backward op, also a primitive, recomputes the probabilities instead of storing them: they are larger
+than everything else, and kernels hold a block of them at a time.
 
 `joined` is the compiler's (see `compiler.heads`): the result of (batch, heads, T, V) comes as (batch, T, heads, V), as
 the product after it reads it, and the cotangents of query, key and value as one value (batch, T, 3, heads, E).
@@ -66,7 +66,7 @@ def _positions(count: int, device: str) -> Node:
 
 
 def probabilities(query: Node, key: Node, mask: Node | None, causal: bool, scale: float) -> Node:
-    """How much each query looks at each key, recorded."""
+    """The attention weights of each query over the keys, recorded."""
     scores = matmul(query, matrix_transpose(key)) * scale
     if mask is not None:
         scores = where(mask, scores, -math.inf) if mask.dtype is bool_ else scores + mask
@@ -200,11 +200,11 @@ def _check_shapes(query: Node, key: Node, value: Node) -> None:
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
     name = "scaled_dot_product_attention"
     if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise ShapeError(f"{name}: each operand is (..., length, features): {shapes}")
+        raise ShapeError(f"{name}: each operand must be (..., length, features): {shapes}")
     if query.shape[-1] != key.shape[-1]:
-        raise ShapeError(f"{name}: queries and keys have as many features as each other: {shapes}")
+        raise ShapeError(f"{name}: queries and keys must have the same number of features: {shapes}")
     if key.shape[-2] != value.shape[-2]:
-        raise ShapeError(f"{name}: there is one value for each key: {shapes}")
+        raise ShapeError(f"{name}: there must be one value for each key: {shapes}")
 
 
 def _mask_node(mask: Any, dtype: Any, scores: Shape) -> Node:
@@ -212,8 +212,8 @@ def _mask_node(mask: Any, dtype: Any, scores: Shape) -> Node:
     if mask.dtype is not bool_:
         if mask.dtype in INTEGER:
             raise DTypeError(
-                f"scaled_dot_product_attention: attn_mask is {mask.dtype}; it is boolean, true where a query may look, "
-                "or floating and added to the scores"
+                f"scaled_dot_product_attention: attn_mask is {mask.dtype}; it must be boolean, true where a query may "
+                "attend, or floating-point and added to the scores"
             )
         mask = cast(mask, dtype)
     short = mask.ndim < 2
@@ -237,7 +237,7 @@ def _share_heads(query: Node, key: Node, value: Node, mask: Node | None) -> list
     many, heads, value_heads = query.shape[-3], key.shape[-3], value.shape[-3]
     if heads != value_heads or not heads or many % heads:
         raise ShapeError(
-            f"scaled_dot_product_attention: {many} query heads do not share {heads} key and {value_heads} value heads"
+            f"scaled_dot_product_attention: {many} query heads cannot share {heads} key and {value_heads} value heads"
         )
     parts: list[Node | None] = [
         _grouped(query, heads, many // heads),
@@ -259,12 +259,12 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Node:
-    """Each query's mean of the values, weighted by the softmax of its products with the keys.
+    """Scaled dot-product attention: for each query, the mean of the values weighted by the softmax of the scores.
 
     `query` is (..., T, E), `key` (..., S, E), `value` (..., S, V). `attn_mask` broadcasts to (..., T, S): boolean, true
-    where a query may look, or floating, added to the scores. With `is_causal` query i looks at keys 0 to i only; with
-    both, where both allow it. A query that may look nowhere gets zeros. `scale` is 1 / sqrt(E) if not given. With
-    `enable_gqa` groups of neighbouring query heads share a key and value head.
+    where a query may attend, or floating-point, added to the scores. With `is_causal`, query i attends to keys 0 to i
+    only; with both, only where both allow it. A query with no visible key gets zeros. `scale` defaults to 1 / sqrt(E).
+    With `enable_gqa`, groups of neighbouring query heads share a key and value head.
 
     >>> import wengert as wg
     >>> q = wg.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -274,7 +274,9 @@ def scaled_dot_product_attention(
     query, key, value = operands(query, key, value)
     require_floating("scaled_dot_product_attention", query, key, value)
     if dropout_p:
-        raise ArgumentError("scaled_dot_product_attention: dropout_p is 0.0 here; drop from its result with wg.dropout")
+        raise ArgumentError(
+            "scaled_dot_product_attention: dropout_p must be 0.0; apply wg.dropout to the result instead"
+        )
     _check_shapes(query, key, value)
     dtype = result_dtype(query.dtype, key.dtype, value.dtype)
     query, key, value = cast(query, dtype), cast(key, dtype), cast(value, dtype)

@@ -1,8 +1,8 @@
-"""`autocast`: mixed precision, by casts that are recorded while ops are.
+"""`autocast`: mixed precision, through casts that are recorded with the ops.
 
 Every op has a `precision` (see `ops.op`), and inside `autocast` its operands are cast accordingly before it is
-recorded. A public function made of several ops may have one as a whole: then its arguments are cast, and inside it
-autocast is off. The table is PyTorch's for CUDA; docs/mixed-precision.md has it.
+recorded. A public function made of several ops may have a precision as a whole: then its arguments are cast, and
+autocast is off inside it. The table is PyTorch's for CUDA; docs/mixed-precision.md has it.
 
 The casts are nodes like others. So a parameter in float32 gets its gradient in float32: the gradient of a lowered
 matrix product is computed in the low dtype, added up in float32 within the product, and cast back. On a device that
@@ -11,7 +11,7 @@ library's product rounds them first.
 
 What is recorded from nodes that are there already (derivatives, vmap's lanes, the bodies of scan, cond and checkpoint,
 rewriting) is recorded with autocast off, since its operands have the right dtypes. So it makes no difference whether
-`loss.backward()` stands inside or outside.
+`loss.backward()` is called inside or outside.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from wengert.core.errors import DTypeError
 
 
 def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextManager[None]:
-    """Inside, ops that gain from it (matrix products, convolutions, attention) are computed in `dtype`, and those that
-    need it (exp, log, sums, norms, losses) in float32; the others in the dtype their operands meet in.
+    """A context for mixed precision: matrix products, convolutions and attention are computed in `dtype`; ops that need
+    more precision (exp, log, sums, norms, losses) in float32; all others in the promoted dtype of their operands.
 
     `dtype` is bfloat16 or float16 (which needs `wg.optim.GradScaler`). Parameters stay in float32, and so do their
-    gradients; float64 operands are never lowered. With `enabled=False` autocast is off inside, also within another one.
-    It holds for the thread or the task, and works as a decorator too.
+    gradients; float64 operands are never lowered. `enabled=False` switches autocast off inside, also when nested. It
+    applies per thread and task, and also works as a decorator.
 
     >>> import wengert as wg
     >>> w, x = wg.ones((2, 2), requires_grad=True), wg.ones((2, 2))
@@ -45,8 +45,8 @@ def autocast(dtype: Any = bfloat16, enabled: bool = True) -> AbstractContextMana
     'float32'
     """
     if isinstance(dtype, str) and is_kind(dtype):
-        raise DTypeError(f"autocast: {dtype!r} is a device, and it holds for all of them here; leave it out")
+        raise DTypeError(f"autocast: {dtype!r} is a device, but autocast applies to all devices; leave it out")
     low = as_dtype(dtype)
     if enabled and low not in HALF:
-        raise DTypeError(f"autocast: the dtype to compute in is bfloat16 or float16, not {low}")
+        raise DTypeError(f"autocast: the dtype must be bfloat16 or float16, not {low}")
     return Setting("autocast", low if enabled else None)

@@ -1,4 +1,4 @@
-"""Bessel functions of real order, modified ones, and Airy's: the references, in float64 throughout.
+"""The references of Bessel functions of real order, modified ones, and Airy functions, in float64 throughout.
 
 Each method is exact where it is used: power series where no terms cancel, recurrence from large orders downwards
 (Miller) in the middle, asymptotic series (Hankel) from 25 or 30 on, and integrals by rules that converge exponentially.
@@ -22,7 +22,7 @@ _FAR = 25.0  # from here on, and from v^2 / 2 on, Hankel's series are exact
 
 
 def chosen(regions: list[tuple[Array, Callable[..., Array]]], *operands: Array) -> Array:
-    """For each element the value of the first method whose region it is in; NaN in none."""
+    """For each element, the value of the first method whose region contains it, or NaN if none does."""
     result = np.full(operands[0].shape, np.nan)
     left = np.ones(operands[0].shape, bool)
     for region, method in regions:
@@ -228,7 +228,7 @@ def yv(v: Array, x: Array) -> Array:
 
 
 def kv(v: Array, x: Array, scaled: bool, n: int, m: int) -> Array:
-    """The n-th derivative by v of the m-th by x of K (times e^x, before that, if scaled).
+    """The n-th derivative with respect to v of the m-th derivative with respect to x of K (of K times e^x, if scaled).
 
     The trapezoidal rule over exp(-x cosh t) cosh(v t), which is even and falls off doubly exponentially. Its error is
     about exp(-2 pi y / h) cos(y)^-v for any y below pi / 2; the step is chosen for y = 1.
@@ -264,7 +264,7 @@ def _k_integral(v: Array, x: Array, scaled: bool, n: int, m: int) -> Array:
 
 
 def iv(v: Array, x: Array, scaled: bool, m: int) -> Array:
-    """The m-th derivative with respect to x of I (times e^-|x|, before that, if scaled)."""
+    """The m-th derivative with respect to x of I (of I times e^-|x|, if scaled)."""
     whole, size = _is_integer(v), np.abs(x)
     order: Array = np.where(whole, np.abs(v), v)
     regions: list[tuple[Array, Callable[..., Array]]] = [
@@ -335,7 +335,8 @@ _AI, _AI_PRIME = 0.35502805388781724, -0.25881940379280680  # at 0
 
 
 def airy(x: Array, prime: bool) -> Array:
-    """Ai or its derivative: the series near 0, K of order 1/3 (2/3) above, J and Y of those orders below."""
+    """Ai or its derivative: a series near 0, K of order 1/3 (2/3) for larger x, J and Y of those orders for negative
+    x."""
     regions: list[tuple[Array, Callable[..., Array]]] = [
         (np.isnan(x) | np.isinf(x), lambda x: np.where(np.isnan(x), np.nan, 0.0)),
         (np.abs(x) <= 1, lambda x: _airy_series(x, prime)),

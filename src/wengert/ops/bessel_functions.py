@@ -1,7 +1,8 @@
-"""Bessel functions as ops: their derivatives by `x`, and by the order where a closed form or an integral is at hand.
+"""Bessel functions as ops, with derivatives with respect to `x`, and to the order where a closed form or an integral
+exists.
 
-The references are in `bessel`. Derivatives by `x` are other orders of the same function, or (`m`) the next derivative
-of a scaled one, which differences of orders would lose digits of.
+The references are in `bessel`. Derivatives with respect to `x` are other orders of the same function, or (`m`) the next
+derivative of a scaled one, for which differences of orders would lose digits.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def iv(v: Any, x: Any, /) -> Node:
 
 
 def ive(v: Any, x: Any, /) -> Node:
-    """`iv` times e^-|x|, which does not overflow.
+    """`iv` times e^-|x|, without overflow.
 
     >>> import wengert as wg
     >>> f"{wg.special.ive(0.0, wg.tensor(1000.0)).item():.5f}"
@@ -126,7 +127,8 @@ def ive(v: Any, x: Any, /) -> Node:
 
 
 def kv(v: Any, x: Any, /) -> Node:
-    """The modified Bessel function of the second kind of real order `v`; it has derivatives by the order too.
+    """The modified Bessel function of the second kind of real order `v`; it is differentiable with respect to the order
+    too.
 
     >>> import wengert as wg
     >>> f"{wg.special.kv(0.5, wg.tensor(1.0)).item():.4f}"
@@ -136,7 +138,7 @@ def kv(v: Any, x: Any, /) -> Node:
 
 
 def kve(v: Any, x: Any, /) -> Node:
-    """`kv` times e^x, which does not underflow.
+    """`kv` times e^x, without underflow.
 
     >>> import wengert as wg
     >>> f"{wg.special.kve(0.0, wg.tensor(1000.0)).item():.5f}"
@@ -199,7 +201,7 @@ def i0(x: Any, /) -> Node:
 
 
 def i0e(x: Any, /) -> Node:
-    """`i0` times e^-|x|, which does not overflow. The derivative at 0 is taken as 0.
+    """`i0` times e^-|x|, without overflow. The derivative at 0 is taken as 0.
 
     >>> import wengert as wg
     >>> wg.special.i0e(wg.tensor(0.0)).item()
@@ -219,7 +221,7 @@ def i1(x: Any, /) -> Node:
 
 
 def i1e(x: Any, /) -> Node:
-    """`i1` times e^-|x|, which does not overflow.
+    """`i1` times e^-|x|, without overflow.
 
     >>> import wengert as wg
     >>> wg.special.i1e(wg.tensor(0.0)).item()
@@ -249,7 +251,7 @@ def modified_bessel_k1(x: Any, /) -> Node:
 
 
 def scaled_modified_bessel_k0(x: Any, /) -> Node:
-    """`modified_bessel_k0` times e^x, which does not underflow.
+    """`modified_bessel_k0` times e^x, without underflow.
 
     >>> import wengert as wg
     >>> f"{wg.special.scaled_modified_bessel_k0(wg.tensor(1000.0)).item():.5f}"
@@ -259,7 +261,7 @@ def scaled_modified_bessel_k0(x: Any, /) -> Node:
 
 
 def scaled_modified_bessel_k1(x: Any, /) -> Node:
-    """`modified_bessel_k1` times e^x, which does not underflow.
+    """`modified_bessel_k1` times e^x, without underflow.
 
     >>> import wengert as wg
     >>> f"{wg.special.scaled_modified_bessel_k1(wg.tensor(1000.0)).item():.5f}"
@@ -269,7 +271,7 @@ def scaled_modified_bessel_k1(x: Any, /) -> Node:
 
 
 def spherical_bessel_j0(x: Any, /) -> Node:
-    """sin(x) / x, and 1 at 0; every derivative is right there, too.
+    """sin(x) / x, and 1 at 0; with correct derivatives of every order there.
 
     >>> import wengert as wg
     >>> wg.special.spherical_bessel_j0(wg.tensor(0.0)).item()
@@ -279,7 +281,7 @@ def spherical_bessel_j0(x: Any, /) -> Node:
 
 
 def airy_ai(x: Any, /) -> Node:
-    """Airy's function Ai, the solution of y'' = x y that falls off for large `x`.
+    """Airy's function Ai, the solution of y'' = x y that decays for large `x`.
 
     >>> import wengert as wg
     >>> f"{wg.special.airy_ai(wg.tensor(0.0)).item():.4f}"

@@ -91,7 +91,7 @@ CONVOLVE_LAST, CONVOLVE_INPUT_LAST, CONVOLVE_WEIGHT_LAST, SUM_POOL_LAST = map(
 
 
 def place_dtype(sizes: Shape) -> np.dtype[Any]:
-    """The dtype in which the places of a plane are told."""
+    """The dtype for indices within a plane."""
     return uint16 if math.prod(sizes) <= 1 << 16 else int32
 
 

@@ -46,7 +46,7 @@ from wengert.ops.reduce import MAX
 
 
 def by_group(x: Node, group: Group) -> Node:
-    """Lanes that are all ranks of a mesh as two axes: which group, and which member."""
+    """Split lanes over all ranks of a mesh into two axes: the group and the member within it."""
     mesh = group.mesh
     names = list(mesh.sizes)
     order = [names.index(a) for a in names if a not in group.axes] + [names.index(a) for a in group.axes]
@@ -74,7 +74,7 @@ def _to_all(x: Node, group: Group) -> Node:
 
 
 def added(x: Node, y: Node) -> Node:
-    """The sum of two as engines add: of half precision rounded where it is made, in whatever kernel that is."""
+    """The sum of two values as engines compute it: half precision is rounded at once, in whatever kernel this runs."""
     return cast(add(cast(x, float32), cast(y, float32)), x.dtype) if x.dtype in HALF else add(x, y)
 
 
@@ -92,7 +92,8 @@ def _is_simulated(group: Group) -> bool:
 
 
 def collective(name: str, infer: Any, numpy: Any, **rules: Any) -> Op:
-    """A collective. Compilers say in which order all ranks carry them out: `number`, and whether they can be `late`."""
+    """Record a collective. Compilers set the order in which all ranks run them (`number`), and whether one can be
+    `late`."""
     return Op(
         name,
         infer=lambda *sources, number=None, late=False, **attrs: infer(*sources, **attrs),
@@ -357,16 +358,16 @@ RANK: Op = Op(
 
 
 def group_of(group: Group | None) -> Group:
-    """The group that is meant where none is named: all ranks, of the mesh that is simulated or of the world."""
+    """The default group: all ranks, of the simulated mesh or of the world."""
     if group is not None:
         if not isinstance(group, Group):
-            raise ArgumentError(f'a group is some axes of a mesh, as mesh["data"], not {group!r}')
+            raise ArgumentError(f'a group must be some axes of a mesh, as in mesh["data"], not {group!r}')
         return group
     return current.group() if recording.simulated is None else recording.simulated.whole
 
 
 def all_reduce(x: Any, group: Group | None = None, reduction: str = "sum") -> Node:
-    """The sum over the ranks of a group ("mean", "max", "min" in its place), the same on each of them.
+    """The sum (or "mean", "max", "min") over the ranks of a group, equal on each of them.
 
     >>> import wengert as wg
     >>> wg.distributed.simulate(wg.distributed.all_reduce, ranks=3)(wg.tensor([1.0, 2.0, 3.0])).tolist()
@@ -374,10 +375,10 @@ def all_reduce(x: Any, group: Group | None = None, reduction: str = "sum") -> No
     """
     x, group = as_node(x), group_of(group)
     if reduction not in ("sum", "mean", "max", "min"):
-        raise ArgumentError(f'all_reduce: the reduction is "sum", "mean", "max" or "min", not {reduction!r}')
+        raise ArgumentError(f'all_reduce: the reduction must be "sum", "mean", "max" or "min", not {reduction!r}')
     if reduction in ("max", "min"):
         if x.dtype in COMPLEX:
-            raise DTypeError("all_reduce: complex numbers have no order")
+            raise DTypeError("all_reduce: complex numbers are not ordered")
         if reduction == "max":
             return ALL_REDUCE_MAX(x, group=group)
         turned = negative if x.dtype in FLOATING else bitwise_invert  # -x has no value for an unsigned x, or the least
@@ -387,7 +388,8 @@ def all_reduce(x: Any, group: Group | None = None, reduction: str = "sum") -> No
 
 
 def replicate(x: Any, group: Group | None = None) -> Node:
-    """A replicated value, to meet varying ones: its derivative is the sum over the ranks. It moves nothing.
+    """Mark a replicated value for use with varying ones: its derivative is the sum over the ranks. It communicates
+    nothing.
 
     >>> import wengert as wg
     >>> wg.distributed.simulate(wg.distributed.replicate, ranks=2)(wg.tensor([1.0, 1.0])).tolist()
@@ -397,7 +399,7 @@ def replicate(x: Any, group: Group | None = None) -> Node:
 
 
 def all_gather(x: Any, axis: int = 0, group: Group | None = None) -> Node:
-    """The values of all ranks of a group side by side along an axis, in their order.
+    """Concatenate the values of all ranks of a group along an axis, in rank order.
 
     >>> import wengert as wg
     >>> wg.distributed.simulate(wg.distributed.all_gather, ranks=2)(wg.tensor([[1.0], [2.0]])).tolist()
@@ -430,7 +432,7 @@ def block(x: Any, axis: int = 0, group: Group | None = None) -> Node:
 
 
 def ppermute(x: Any, shift: int = 1, group: Group | None = None) -> Node:
-    """The value of the rank `shift` places before this one, around the ring of a group.
+    """The value of the rank `shift` positions before this one, around the ring of a group.
 
     >>> import wengert as wg
     >>> wg.distributed.simulate(lambda x: wg.distributed.ppermute(x, 1), ranks=3)(wg.tensor([1.0, 2.0, 3.0])).tolist()
@@ -439,12 +441,13 @@ def ppermute(x: Any, shift: int = 1, group: Group | None = None) -> Node:
     try:
         shift = operator.index(shift)
     except TypeError:
-        raise ArgumentError(f"ppermute: shift is a whole number, not {shift!r}") from None
+        raise ArgumentError(f"ppermute: shift must be a whole number, not {shift!r}") from None
     return PPERMUTE(as_node(x), shift=shift, group=group_of(group))
 
 
 def all_to_all(x: Any, split: int = 0, join: int = 0, group: Group | None = None) -> Node:
-    """A block from every rank of a group: each cuts its value along `split`; what arrives is joined along `join`.
+    """Exchange blocks with every rank of a group: each rank splits its value along `split` and joins what it receives
+    along `join`.
 
     >>> import wengert as wg
     >>> wg.distributed.simulate(wg.distributed.all_to_all, ranks=2)(wg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()

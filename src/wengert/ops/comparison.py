@@ -1,8 +1,8 @@
-"""Comparisons, logic and bits, and choices by them: `where`, the larger and the smaller, `clip`; and what must hold.
+"""Comparisons, logic and bits, and selections by them: `where`, maximum and minimum, `clip`; and checked conditions.
 
 Their derivative is zero, or a choice itself. The table is made as in `elementwise`. Conditions are checked while a
-program runs, however it is computed: `CHECKED_INDEX` notes an error, in C and on a GPU too. What is no index is checked
-by adding `zero_where` to it, which is 0 or raises.
+program runs, on every backend: `CHECKED_INDEX` records an error, also in C and on a GPU. Values other than indices are
+checked by adding `zero_where`, which is 0 or raises an error.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ logical_and = Binary(
     np.logical_and,
     None,
     to_bool(ALL),
-    "Whether both are true (not zero).",
+    "Whether both are true (nonzero).",
     example=("wg.logical_and(wg.tensor([True, True]), wg.tensor([True, False])).tolist()", "[True, False]"),
     c="(({0} != 0) & ({1} != 0))",
     symbolic=lambda s, a, b: s.And(truth(s, a), truth(s, b)),
@@ -99,7 +99,7 @@ logical_or = Binary(
     np.logical_or,
     None,
     to_bool(ALL),
-    "Whether either is true (not zero).",
+    "Whether either is true (nonzero).",
     example=("wg.logical_or(wg.tensor([True, False]), wg.tensor([False, False])).tolist()", "[True, False]"),
     c="(({0} != 0) | ({1} != 0))",
     symbolic=lambda s, a, b: s.Or(truth(s, a), truth(s, b)),
@@ -109,7 +109,7 @@ logical_xor = Binary(
     np.logical_xor,
     None,
     to_bool(ALL),
-    "Whether just one is true (not zero).",
+    "Whether exactly one of the two is true (nonzero).",
     example=("wg.logical_xor(wg.tensor([True, True]), wg.tensor([True, False])).tolist()", "[False, True]"),
     c="(({0} != 0) ^ ({1} != 0))",
 )
@@ -190,7 +190,7 @@ bitwise_xor = Binary(
     np.bitwise_xor,
     None,
     _BITS,
-    "The bits set in just one.",
+    "The bits set in exactly one of the two.",
     example=("wg.bitwise_xor(wg.tensor([6]), 3).tolist()", "[5]"),
     c="(({T})({0} ^ {1}))",
 )
@@ -199,7 +199,7 @@ bitwise_invert = Unary(
     np.bitwise_not,
     None,
     _BITS,
-    "The bits the other way round.",
+    "The bits inverted.",
     example=("wg.bitwise_invert(wg.tensor([0])).tolist()", "[-1]"),
     c={"iu": "(({T})~{0})", "b": "(!{0})"},
 )
@@ -208,7 +208,7 @@ bitwise_left_shift = Binary(
     np.left_shift,
     None,
     same(INTEGER),
-    "The bits of `a` moved up by `b`.",
+    "The bits of `a` shifted left by `b`.",
     example=("wg.bitwise_left_shift(wg.tensor([1]), 3).tolist()", "[8]"),
     c="bitwise_left_shift",
     cost=SIMPLE,
@@ -218,7 +218,7 @@ bitwise_right_shift = Binary(
     np.right_shift,
     None,
     same(INTEGER),
-    "The bits of `a` down by `b`.",
+    "The bits of `a` shifted right by `b`.",
     example=("wg.bitwise_right_shift(wg.tensor([8]), 3).tolist()", "[1]"),
     c="bitwise_right_shift",
     cost=SIMPLE,
@@ -238,7 +238,7 @@ maximum = Binary(
     np.maximum,
     (lambda y, a, b: _share(greater(a, b), equal(a, b)), lambda y, a, b: _share(less(a, b), equal(a, b))),
     _ORDERED,
-    "The larger of the two; where they are equal each gets half of the derivative.",
+    "The larger of the two; where they are equal, each gets half of the derivative.",
     example=("wg.maximum(wg.tensor([1.0, 5.0]), 3.0).tolist()", "[3.0, 5.0]"),
     c="maximum",
     cost=SIMPLE,
@@ -249,7 +249,7 @@ minimum = Binary(
     np.minimum,
     (lambda y, a, b: _share(less(a, b), equal(a, b)), lambda y, a, b: _share(greater(a, b), equal(a, b))),
     _ORDERED,
-    "The smaller of the two; where they are equal each gets half of the derivative.",
+    "The smaller of the two; where they are equal, each gets half of the derivative.",
     example=("wg.minimum(wg.tensor([1.0, 5.0]), 3.0).tolist()", "[1.0, 3.0]"),
     c="minimum",
     cost=SIMPLE,
@@ -264,7 +264,7 @@ class Where(Elementwise):
 
     def __call__(self, condition: Any, x1: Any = None, x2: Any = None) -> Node:  # type: ignore[override]
         if x1 is None or x2 is None:
-            raise ArgumentError("where takes a condition and two values; wg.nonzero(condition) gives the places")
+            raise ArgumentError("where takes a condition and two values; wg.nonzero(condition) returns the indices")
         condition = condition if type(condition) is Node else operand(condition, None)
         a, b = operands(x1, x2) if type(x1) is not Node or type(x2) is not Node else (x1, x2)
         meet = promote(a.dtype, b.dtype)
@@ -299,9 +299,10 @@ where.linear = (1, 2)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
-    """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond.
+    """`x` clipped to between `min` and `max`; the derivative is 1 within and at the bounds, 0 outside.
 
-    The bounds are numbers or broadcast against `x`. Where they cross, `max` holds; a NaN bound gives NaN.
+    The bounds are numbers, or broadcast against `x`. Where `min` exceeds `max`, the result is `max`; a NaN bound gives
+    NaN.
 
     >>> import wengert as wg
     >>> wg.clip(wg.tensor([-2.0, 0.5, 3.0]), 0.0, 1.0).tolist()
@@ -345,5 +346,5 @@ comparison."""
 
 
 def zero_where(holds: Node, message: str) -> Node:
-    """0 for every element of a condition that holds; one that does not hold raises when the value is computed."""
+    """0 for every element where a condition holds; if it fails anywhere, computing the value raises an error."""
     return CHECKED_INDEX(cast(logical_not(holds), int64), size=1, message=message)

@@ -1,4 +1,4 @@
-"""Size, direction and parts of numbers: what real and complex numbers have, and no holomorphic function gives.
+"""Absolute value, angle and parts of numbers: functions of real and complex numbers that are not holomorphic.
 
 The table is made as in `elementwise`. Of complex values these ops state their rules as `Parts`, linear in the real and
 the imaginary part; cotangents are those of the real part of `conj(g) * t`, so that the cotangent of a complex value is
@@ -61,7 +61,7 @@ sign: Unary = Unary(
     np.sign,
     (None,),
     same(NUMERIC),
-    "-1, 0 or 1 as `x` is negative, zero or positive; of complex values `x / abs(x)`, and 0 at 0.",
+    "-1, 0 or 1 for negative, zero or positive `x`; for complex values `x / abs(x)`, and 0 at 0.",
     example=("wg.sign(wg.tensor([-3.0, 0.0, 2.0])).tolist()", "[-1.0, 0.0, 1.0]"),
     c="sign",
     cost=SIMPLE,
@@ -71,7 +71,7 @@ sign: Unary = Unary(
 
 
 def angle(x: Any, /) -> Node:
-    """The angle of complex numbers in the plane, between -pi and pi; of real ones 0 or pi. Its derivative at 0 is 0.
+    """The angle of complex numbers, between -pi and pi; 0 or pi for real ones. Its derivative at 0 is 0.
 
     >>> import wengert as wg
     >>> wg.angle(wg.tensor([1.0, 1j, -1.0])).tolist()

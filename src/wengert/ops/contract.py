@@ -1,4 +1,5 @@
-"""Products over named or paired axes, written as movement around `matmul`: so their derivatives and batching are those.
+"""Products over named or paired axes, written as movement around `matmul`, from which they get their derivatives and
+batching.
 
 `einsum` is the general one: each operand loses repeated and unneeded axes, then operands are contracted two at a time.
 """
@@ -41,7 +42,7 @@ def diagonal(x: Any, /, offset: int = 0) -> Node:
     """
     x = as_node(x)
     if x.ndim < 2:
-        raise ShapeError(f"diagonal takes a matrix, or a batch of them in the axes before; the shape is {x.shape}")
+        raise ShapeError(f"diagonal takes a matrix, or a batch of matrices; the shape is {x.shape}")
     rows, columns = x.shape[-2:]
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     start = (max(offset, 0) - min(offset, 0) * columns) if length else 0
@@ -155,10 +156,10 @@ def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Node:
 def _paired_axes(a: Node, b: Node, axes: Any) -> tuple[list[int], list[int]]:
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise ArgumentError(f"tensordot: {axes} axes of shapes {a.shape} and {b.shape}")
+            raise ArgumentError(f"tensordot: cannot sum over {axes} axes of shapes {a.shape} and {b.shape}")
         return list(range(a.ndim - axes, a.ndim)), list(range(axes))
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
-        raise ArgumentError(f"tensordot: axes is an integer or two sequences of axes, not {axes!r}")
+        raise ArgumentError(f"tensordot: axes must be an integer or two sequences of axes, not {axes!r}")
     first, second = ([side] if isinstance(side, int) else list(side) for side in axes)
     over_a = [normalize_axis(i, a.ndim, "tensordot") for i in first]
     over_b = [normalize_axis(i, b.ndim, "tensordot") for i in second]
@@ -176,7 +177,7 @@ def multi_dot(arrays: Sequence[Any], /) -> Node:
     """
     xs = _in_one_dtype(*arrays)
     if len(xs) < 2:
-        raise ArgumentError(f"multi_dot takes at least two matrices; there are {len(xs)}")
+        raise ArgumentError(f"multi_dot takes at least two matrices; it got {len(xs)}")
     ends = (0, len(xs) - 1)
     if any(x.ndim != 2 and not (x.ndim == 1 and i in ends) for i, x in enumerate(xs)):
         raise ShapeError(f"multi_dot takes matrices, vectors only at the ends; the shapes are {[x.shape for x in xs]}")
@@ -188,7 +189,7 @@ def multi_dot(arrays: Sequence[Any], /) -> Node:
     kept = [*([0] if xs[0].ndim == 2 else []), *([len(xs)] if xs[-1].ndim == 2 else [])]
     for left, right in pairwise(xs):
         if left.shape[-1] != right.shape[0]:
-            raise ShapeError(f"multi_dot: shapes {left.shape} and {right.shape} stand side by side and do not fit")
+            raise ShapeError(f"multi_dot: the neighbouring shapes {left.shape} and {right.shape} do not fit")
     return _contract_all(terms, kept)
 
 
@@ -199,17 +200,17 @@ Term = tuple[Node, list[Any]]  # a value and the label of each of its axes
 
 
 def einsum(subscripts: str, /, *arrays: Any) -> Node:
-    """Einstein's sum: axes are named by letters, and names that the result does not have are summed over.
+    """Einstein's sum: axes are named by letters, and axes that the result does not have are summed over.
 
     `"ij,jk->ik"` is a matrix product, `"ii->i"` a diagonal, `"ij->"` a sum; `...` stands for axes that broadcast.
-    Without `->` the result has the names that appear once, in alphabetical order.
+    Without `->` the result has the axes that appear once, in alphabetical order.
 
     >>> import wengert as wg
     >>> wg.einsum("ij,j->i", wg.tensor([[1.0, 2.0], [3.0, 4.0]]), wg.tensor([1.0, 1.0])).tolist()
     [3.0, 7.0]
     """
     if not isinstance(subscripts, str):
-        raise DTypeError(f'einsum: the subscripts are text such as "ij,jk->ik", not {subscripts!r}')
+        raise DTypeError(f'einsum: the subscripts must be a string such as "ij,jk->ik", not {subscripts!r}')
     if not arrays:
         raise ArgumentError("einsum: there are no operands")
     xs = _in_one_dtype(*arrays)
@@ -223,7 +224,7 @@ def _read(subscripts: str, xs: Sequence[Node]) -> tuple[list[Term], list[Label]]
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(xs):
-        raise ArgumentError(f"einsum: {subscripts!r} names {len(parts)} operands; {len(xs)} were given")
+        raise ArgumentError(f"einsum: {subscripts!r} names {len(parts)} operands, but {len(xs)} were given")
     terms: list[Term] = [(x, _labels(part, x.shape)) for part, x in zip(parts, xs)]
     used = [label for _, labels in terms for label in labels]
     ellipsis = sorted({label for label in used if isinstance(label, int)})
@@ -244,14 +245,16 @@ def _labels(part: str, shape: Shape) -> list[Label]:
     _check_letters(head + tail, part)
     free = len(shape) - len(head) - len(tail)
     if free < 0 or (free and not dots):
-        raise ShapeError(f"einsum: {part!r} names {len(head) + len(tail)} axes; its operand has shape {shape}")
+        raise ShapeError(f"einsum: {part!r} names {len(head) + len(tail)} axes, but its operand has shape {shape}")
     return [*head, *range(-free, 0), *tail]
 
 
 def _check_letters(letters: str, part: str) -> None:
     for letter in letters:
         if not (letter.isascii() and letter.isalpha()):
-            raise ArgumentError(f"einsum: {letter!r} in {part!r}: axes are named by letters, an ellipsis is three dots")
+            raise ArgumentError(
+                f"einsum: {letter!r} in {part!r}: name axes by letters, and write an ellipsis as three dots"
+            )
 
 
 def _sizes(terms: Sequence[Term]) -> dict[Label, int]:

@@ -1,6 +1,6 @@
 """Convolutions as PyTorch names them, 1 to 3 spatial dimensions, and their transposes, over the primitive `convolve`.
 
-Here are their arguments: what may be a number or one for each axis, what fits together, what is said when it does not.
+This file checks their arguments: options as one number or one for each axis, matching shapes, and error messages.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from wengert.ops.movement import reshape
 
 
 def per_axis(value: Any, axes: int, name: str, what: str, least: int = 1) -> Shape:
-    """An option given as one integer for all spatial axes or one for each."""
+    """An option with one integer for each spatial axis, given one for all or one for each."""
     items = tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
     if len(items) == 1:
         items *= axes
     try:
         found = tuple(int(item.__index__()) for item in items)
     except AttributeError:
-        raise DTypeError(f"{name}: {what} is an integer or {axes} of them, not {value!r}") from None
+        raise DTypeError(f"{name}: {what} must be an integer or {axes} of them, not {value!r}") from None
     if len(found) != axes:
-        raise ArgumentError(f"{name}: {what} is an integer or {axes} of them, not {value!r}")
+        raise ArgumentError(f"{name}: {what} must be an integer or {axes} of them, not {value!r}")
     if any(item < least for item in found):
-        raise ArgumentError(f"{name}: {what} is at least {least}, not {value!r}")
+        raise ArgumentError(f"{name}: {what} must be at least {least}, not {value!r}")
     return found
 
 
@@ -39,9 +39,9 @@ def _padding_pairs(padding: Any, kernel: Shape, stride: Shape, dilation: Shape, 
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding != "same":
-        raise ArgumentError(f'{name}: padding is an integer, a tuple of them, "same" or "valid", not {padding!r}')
+        raise ArgumentError(f'{name}: padding must be an integer, a tuple of them, "same" or "valid", not {padding!r}')
     if any(s != 1 for s in stride):
-        raise ArgumentError(f'{name}: padding "same" goes with stride 1 only; the stride is {stride}')
+        raise ArgumentError(f'{name}: padding "same" requires stride 1; the stride is {stride}')
     totals = [extent(k, d) - 1 for k, d in zip(kernel, dilation)]
     return tuple((total // 2, total - total // 2) for total in totals)
 
@@ -53,16 +53,18 @@ def _prepare(name: str, axes: int, x: Any, weight: Any, bias: Any) -> tuple[Node
     meet = result_dtype(*[node.dtype for node in nodes])
     x, weight, *rest = [cast(node, meet) for node in nodes]
     if weight.ndim != axes + 2:
-        raise ShapeError(f"{name}: the weight is (O, C / groups, {axes} kernel sizes); its shape is {weight.shape}")
+        raise ShapeError(
+            f"{name}: the weight must be (O, C / groups, {axes} kernel sizes); its shape is {weight.shape}"
+        )
     if x.ndim not in (axes + 1, axes + 2):
         layout = ", ".join(("C", *("D", "H", "W")[3 - axes :]))
-        raise ShapeError(f"{name}: the input is (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
     return (x if x.ndim == axes + 2 else reshape(x, (1, *x.shape))), weight, rest[0] if rest else None
 
 
 def _check_groups(name: str, groups: Any, **counts: int) -> None:
     if not isinstance(groups, int) or groups < 1:
-        raise ArgumentError(f"{name}: groups is an integer of at least 1, not {groups!r}")
+        raise ArgumentError(f"{name}: groups must be an integer of at least 1, not {groups!r}")
     for what, count in counts.items():
         if count % groups:
             raise ShapeError(f"{name}: {count} {what.replace('_', ' ')} do not divide into {groups} groups")
@@ -108,7 +110,7 @@ def _conv(axes: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, 
 def conv1d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Node:
-    """Convolve `x` (N, C, L) with `weight` (O, C / groups, K); as in PyTorch the kernel is not flipped.
+    """Convolve `x` (N, C, L) with `weight` (O, C / groups, K); as in PyTorch, the kernel is not flipped.
 
     `padding` is a number of zeros for both ends, "same" or "valid".
 
@@ -194,7 +196,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Node:
-    """The transpose of `conv1d` as a map of its input: `x` (N, C, L) with `weight` (C, O / groups, K).
+    """The transpose of `conv1d` as a linear map of its input: `x` (N, C, L) with `weight` (C, O / groups, K).
 
     >>> import wengert as wg
     >>> wg.conv_transpose1d(wg.ones((1, 2, 4)), wg.ones((2, 3, 3)), stride=2).shape
@@ -213,7 +215,8 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Node:
-    """The transpose of `conv2d` as a map of its input: `x` (N, C, H, W) with `weight` (C, O / groups, KH, KW).
+    """The transpose of `conv2d` as a linear map of its input: `x` (N, C, H, W) with `weight` (C, O / groups, KH,
+    KW).
 
     >>> import wengert as wg
     >>> wg.conv_transpose2d(wg.ones((1, 2, 4, 4)), wg.ones((2, 3, 2, 2)), stride=2).shape
@@ -232,7 +235,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Node:
-    """The transpose of `conv3d` as a map of its input: `weight` is (C, O / groups, KD, KH, KW).
+    """The transpose of `conv3d` as a linear map of its input: `weight` is (C, O / groups, KD, KH, KW).
 
     >>> import wengert as wg
     >>> wg.conv_transpose3d(wg.ones((1, 2, 2, 2, 2)), wg.ones((2, 1, 2, 2, 2)), stride=2).shape

@@ -4,8 +4,8 @@
 
     form(x, weight, y) = sum of y[n, o, p] * weight[o, c, t] * x[n, c, p * stride + t * dilation - low]
 
-CONVOLVE(x, weight), CONVOLVE_INPUT(y, weight) and CONVOLVE_WEIGHT(x, y) are what multiplies the third value in it: the
-convolution, its transpose (which is `conv_transpose`), and the sum over positions. Each has the other two as its
+CONVOLVE(x, weight), CONVOLVE_INPUT(y, weight) and CONVOLVE_WEIGHT(x, y) are the coefficients of the third value in it:
+the convolution, its transpose (which is `conv_transpose`), and the sum over positions. Each has the other two as its
 derivatives. `x` is padded by (low, high) zeros along each axis, where a negative one crops.
 """
 
@@ -30,7 +30,7 @@ _BLOCK = 1 << 21  # elements made at a time: larger blocks leave the cache and g
 
 
 def extent(size: int, dilation: int) -> int:
-    """How far `size` elements reach that stand `dilation` apart."""
+    """The extent of `size` elements that are `dilation` apart."""
     return (size - 1) * dilation + 1 if size else 0
 
 
@@ -54,7 +54,7 @@ def _padded(x: Any, padding: Pairs) -> Any:
 
 
 def windows_of(x: Any, kernel: Shape, stride: Shape, dilation: Shape, positions: Shape) -> Any:
-    """A view (*lead, *positions, *kernel) of the windows over the last axes of an array."""
+    """The windows over the last axes of an array, as a view (*lead, *positions, *kernel)."""
     lead = x.ndim - len(kernel)
     over = x.strides[lead:]
     strides = (*x.strides[:lead], *(s * n for s, n in zip(over, stride)), *(s * n for s, n in zip(over, dilation)))

@@ -1,6 +1,6 @@
-"""Where values enter a graph, and the ops that only mark one: data, literals, placeholders, variables, casts.
+"""How values enter a graph, and the ops that only mark one: data, literals, placeholders, variables, casts.
 
-Everything here is below the families: `operand` turns what a user or a rule writes beside a node into a node.
+Everything here is below the families: `operand` turns the other operand of a node into a node.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from wengert.ops.symbolic import number, truth
 
 
 class Argument(float):
-    """A float a user wrote beside a tensor: an argument of the program by position, where other numbers are literals.
-
-    So `x * rate` with a rate that changes every step stays one structure.
+    """A float that a user combined with a tensor: an argument of the program, while other numbers are literals. So `x *
+    rate` with a rate that changes every step keeps the same graph structure.
     """
 
 
 class Weak:
-    """A number that is known only when the program runs. Like a Python float it takes the dtype of what it meets."""
+    """A number that is known only when the program runs. Like a Python float, it adopts the dtype of the other
+    operand."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Weak:
     alone = default_float  # its dtype where it meets nothing
 
     def at(self, dtype: np.dtype[Any]) -> Node:
-        """It in this dtype."""
+        """The number as a node of this dtype."""
         raise TypeError("what stands for a float says itself what it is in a dtype")
 
 
@@ -87,19 +87,19 @@ LITERAL = Op(
 
 
 def data(array: np.ndarray[Any, Any], device: str = HOST) -> Node:
-    """A node that holds an array. The array is the node's from now on."""
+    """A node that holds an array. The node owns the array from now on."""
     dtype = as_dtype(array.dtype)
     held = native(array, dtype) if isinstance(array, np.ndarray) else array
     return Node(DATA, (), NO_ATTRS, array.shape, dtype, device, False, None, held)
 
 
 def literal(value: complex, dtype: np.dtype[Any], device: str = HOST) -> Node:
-    """A number that is part of the program's text."""
+    """A number that is a constant in the program's source."""
     return Node(LITERAL, (), {"value": value, "dtype": dtype}, (), dtype, device, False, None)
 
 
 def placeholder(shape: Shape, dtype: np.dtype[Any], device: str = HOST, tracked: bool = True) -> Node:
-    """An abstract input: it has a shape and a dtype and no value."""
+    """An abstract input: it has a shape and a dtype but no value."""
     return Node(PLACEHOLDER, (), NO_ATTRS, shape, dtype, device, tracked and dtype in INEXACT, here())
 
 
@@ -126,9 +126,9 @@ VARIABLE: Op = Op(
 
 
 def variable(x: Node, slot: Any = None) -> Node:
-    """The value of `x` as a point to differentiate by: tracked, whatever `x` is.
+    """The value of `x` as a variable to differentiate with respect to; it is tracked even if `x` is not.
 
-    A leaf Tensor's node is one, with a weak reference to its slot, so that a backward pass finds where `grad` goes.
+    A leaf Tensor's node is a variable, with a weak reference to its slot, so that a backward pass finds its `grad`.
     """
     attrs = NO_ATTRS if slot is None else {"slot": slot}
     return Node(VARIABLE, (x,), attrs, x.shape, x.dtype, x.device, True, recording.location or here())
@@ -148,7 +148,7 @@ STOP_GRADIENT: Op = Op(
 
 
 def stop_gradient(x: Any) -> Node:
-    """The value of `x`, through which no derivative passes.
+    """The value of `x`, treated as a constant by differentiation.
 
     >>> import wengert as wg
     >>> wg.grad(lambda x: x * wg.stop_gradient(x))(wg.tensor(3.0)).item()
@@ -217,15 +217,15 @@ RECOMPUTE_BARRIER: Op = Op(
 
 
 def recompute_barrier(x: Node) -> Node:
-    """The value of `x`, for what is computed from it a second time on purpose: the compiler takes it for another value
-    in the same memory, so neither are the two computations made one nor are they done together.
+    """The value of `x` for deliberate recomputation: the compiler treats it as a different value in the same memory, so
+    it neither merges the two computations nor schedules them together.
     """
     return RECOMPUTE_BARRIER(x)
 
 
 def _cast_infer(x: Node, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not bool_:
-        raise DTypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; take real(x) or abs(x)")
+        raise DTypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; use real(x) or abs(x)")
     return x.shape, dtype
 
 
@@ -253,7 +253,7 @@ CAST: Op = Op(
 
 
 def cast(x: Node, dtype: np.dtype[Any]) -> Node:
-    """`x` in another dtype; `x` itself if it has that already."""
+    """`x` in another dtype; `x` itself if it already has that dtype."""
     return x if x.dtype is dtype else CAST(x, dtype=dtype)
 
 
@@ -268,8 +268,8 @@ def as_node(x: Any) -> Node:
 
 
 def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
-    """What stands beside a value of dtype `beside` in an expression, as a node. Python's and NumPy's numbers are weak:
-    `x / np.sqrt(64)` keeps the dtype of `x`.
+    """The other operand of a value of dtype `beside`, as a node. Python and NumPy numbers are weakly typed: `x /
+    np.sqrt(64)` keeps the dtype of `x`.
     """
     kind = type(x)
     if kind is Argument:
@@ -299,7 +299,7 @@ def operand(x: Any, beside: np.dtype[Any] | None, device: str = HOST) -> Node:
 
 
 def from_outside(x: Any) -> Node | None:
-    """The input that a NumPy array is while a function is compiled that found it outside; None for any other."""
+    """The graph input for a NumPy array that a function being compiled reads from outside; None for any other array."""
     static = None if recording.trace is None else recording.trace.static
     read = None if static is None or static.array_of is None else static.array_of(x)
     return None if read is None else ALIAS(read)  # which no tensor names: it goes along to another device
@@ -319,14 +319,14 @@ def _check_fits(value: Any, dtype: np.dtype[Any]) -> None:
 
 
 def beside(x: Node, value: Any) -> Node:
-    """A value that stands beside `x`, as a node: numbers take the dtype of `x`, and lists are arrays."""
+    """The other operand of `x`, as a node: numbers adopt the dtype of `x`, and lists become arrays."""
     if type(value) is Node:
         return value
     return operand(np.asarray(value) if isinstance(value, (list, tuple)) else value, x.dtype, x.device)
 
 
 def operands(*values: Any) -> list[Node]:
-    """Several values that stand side by side, as nodes, with numbers taking their dtype from the others."""
+    """Several operands as nodes; numbers adopt the dtype of the others."""
     beside: np.dtype[Any] | None = None
     found: list[Any] = []
     for value in values:
@@ -347,12 +347,12 @@ def _meet(a: np.dtype[Any] | None, b: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def require_floating(name: str, *nodes: Node) -> None:
-    """Raise unless every node is of a real floating-point dtype."""
+    """Raise an error unless every node has a real floating-point dtype."""
     for node in nodes:
         if not is_floating(node.dtype):
             raise DTypeError(f"{name} takes floating-point values, not {node.dtype}; cast with astype(wg.float32)")
 
 
 def widened(x: Node) -> Node:
-    """A value of half precision in float32, others as they are."""
+    """Convert half precision to float32; return other values unchanged."""
     return cast(x, float32) if x.dtype in HALF else x

@@ -1,7 +1,7 @@
-"""Counting: where elements are that are not zero, and how often numbers occur.
+"""Counting: the indices of nonzero elements, and how often numbers occur.
 
-How large such a result is, only the data says; these primitives are told. Who calls them has looked at that one number
-(`api.data_dependent`), so the elements themselves stay where they are.
+The size of such a result depends on the data, and is passed to these primitives. The caller has read that one number
+(`api.data_dependent`), so the elements themselves stay on the device.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FLAT_NONZERO = Op(
 
 
 class Finder:
-    """What finds places at once, outside of any recording; `wengert.runtime` fills it in."""
+    """Finds indices eagerly, outside any recording; `wengert.runtime` fills it in."""
 
     places: Callable[[Node], Any] = staticmethod(lambda x: None)  # in the order of memory; None: record it
 
@@ -64,9 +64,9 @@ finder = Finder()
 
 
 def places_of(x: Node, look: Callable[[Node], Any]) -> list[Node]:
-    """The indices of the elements of `x` that are not zero, along each axis. `look` gives the value of a node.
+    """The indices of the nonzero elements of `x`, along each axis. `look` returns the value of a node.
 
-    Elsewhere than on the host it gives one number, how many there are; the elements stay where they are.
+    Off the host, only their number is transferred; the elements stay on the device.
     """
     if x.device == HOST:
         array = np.asarray(look(x))
@@ -82,7 +82,7 @@ def places_of(x: Node, look: Callable[[Node], Any]) -> list[Node]:
 
 
 def flat_places(x: Node, look: Callable[[Node], Any]) -> Node:
-    """The same in the order of memory, as one index."""
+    """The same as `places_of`, as one flat index in memory order."""
     array = finder.places(x)
     if array is None and x.device == HOST:
         array = np.flatnonzero(np.asarray(look(x)))

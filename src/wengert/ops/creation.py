@@ -52,7 +52,7 @@ def iota(length: int, dtype: np.dtype[Any] = int64) -> Node:
 
 
 def check_device(device: Any, name: str) -> str:
-    """The device asked for, if there is one; the default without."""
+    """The requested device, checked to exist, or the default device."""
     return devices.default if device is None else devices.named(device, name)
 
 
@@ -63,9 +63,9 @@ def _dtype_or(dtype: Any, default: np.dtype[Any]) -> np.dtype[Any]:
 def _shape(name: str, shape: Any, more: Sequence[Any]) -> Shape:
     """A shape that is one argument. More come from PyTorch's `zeros(2, 3)` or NumPy's `zeros(2, dtype)`."""
     if more and all(isinstance(n, (int, np.integer)) for n in (shape, *more)):
-        raise ArgumentError(f"{name}: a shape is one argument here: write {name}({(shape, *more)})")
+        raise ArgumentError(f"{name}: the shape must be one argument: write {name}({(shape, *more)})")
     if more:
-        raise ArgumentError(f"{name}: after the shape comes dtype, by its name: {name}({shape}, dtype={more[0]})")
+        raise ArgumentError(f"{name}: pass dtype by name after the shape: {name}({shape}, dtype={more[0]})")
     sizes = as_shape(shape, name)
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{name}: shape {sizes} has a negative size")
@@ -80,7 +80,7 @@ def _constant(value: complex, shape: Shape, dtype: np.dtype[Any], device: str) -
 
 
 def zeros(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
-    """Zeros of a shape, a tuple or an integer; float32 unless another dtype is asked for.
+    """Zeros of a shape, a tuple or an integer; float32 unless another dtype is given.
 
     >>> import wengert as wg
     >>> wg.zeros((2, 2)).tolist()
@@ -91,7 +91,7 @@ def zeros(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node
 
 
 def ones(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
-    """Ones of a shape, a tuple or an integer; float32 unless another dtype is asked for.
+    """Ones of a shape, a tuple or an integer; float32 unless another dtype is given.
 
     >>> import wengert as wg
     >>> wg.ones((2, 2)).tolist()
@@ -102,7 +102,7 @@ def ones(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
 
 
 def empty(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
-    """A value of a shape whose elements do not matter. They are zeros: values are never changed in place.
+    """A value whose elements do not matter. They are zeros, because values are never changed in place.
 
     >>> import wengert as wg
     >>> wg.empty((2, 3)).shape
@@ -113,7 +113,7 @@ def empty(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """A shape filled with a number, of the number's dtype unless another is asked for.
+    """A shape filled with a number, of the number's dtype unless another is given.
 
     >>> import wengert as wg
     >>> wg.full((2,), 7.0).tolist()
@@ -129,7 +129,9 @@ def _full(shape: Shape, value: Any, dtype: np.dtype[Any] | None, device: Any, na
     if device is not None or node.owner is None:
         node = to_device(node, check_device(device, name))
     if node.shape != ():
-        raise ShapeError(f"{name}: the fill value is one number, not a value of shape {node.shape}; see broadcast_to")
+        raise ShapeError(
+            f"{name}: the fill value must be one number, not a value of shape {node.shape}; see broadcast_to"
+        )
     return broadcast_to(cast(node, dtype or node.dtype), shape)
 
 
@@ -164,7 +166,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """The shape and dtype of `x` filled with a number.
+    """A value of the shape and dtype of `x`, filled with a number.
 
     >>> import wengert as wg
     >>> wg.full_like(wg.ones(2), 7.0).tolist()
@@ -187,11 +189,11 @@ def _number(value: Any, name: str) -> Any:
         value = value.item()
     if isinstance(value, (int, float, complex)):
         return value
-    raise DTypeError(f"{name} takes Python numbers, not {type(value).__name__}: of a tensor take x.item()")
+    raise DTypeError(f"{name} takes Python numbers, not {type(value).__name__}: for a tensor use x.item()")
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Node:
-    """The numbers from `start` (0, if only one bound is given) in steps, up to and without `stop`.
+    """The numbers from `start` (0 if only one bound is given) up to but excluding `stop`, in steps.
 
     >>> import wengert as wg
     >>> wg.arange(3).tolist(), wg.arange(1, 0, -0.5).tolist()
@@ -219,16 +221,16 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
 
 def _check_range(last: float, dtype: np.dtype[Any]) -> None:
     if dtype in INTEGER and not np.iinfo(dtype).min <= last <= np.iinfo(dtype).max:
-        raise DTypeError(f"arange: {last} does not fit into {dtype}; ask for another dtype")
+        raise DTypeError(f"arange: {last} does not fit into {dtype}; choose another dtype")
 
 
 def linspace(
     start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Node:
-    """`num` numbers from `start` to `stop` at equal distances; without `stop` itself if not `endpoint`.
+    """`num` evenly spaced numbers from `start` to `stop`; `stop` is excluded unless `endpoint`.
 
     Between Python numbers they are computed in float64 and rounded once. Between tensors they are differentiable, and
-    run along a new first axis.
+    lie along a new first axis.
 
     >>> import wengert as wg
     >>> wg.linspace(0, 1, 5).tolist()
@@ -244,7 +246,7 @@ def linspace(
     complex_ends = isinstance(start, complex) or isinstance(stop, complex)
     chosen = _dtype_or(dtype, default_complex if complex_ends else default_float)
     if complex_ends and chosen not in COMPLEX:
-        raise DTypeError(f"linspace: complex ends do not go into {chosen}")
+        raise DTypeError(f"linspace: complex bounds do not fit into {chosen}")
     wide = complex128 if chosen in COMPLEX else float64
     ramp = _between(start, stop, count, count - 1 if endpoint else count, wide)
     if endpoint and count > 1:
@@ -253,7 +255,7 @@ def linspace(
 
 
 def logspace(start: Any, stop: Any, /, num: int, *, base: float = 10.0, dtype: Any = None, device: Any = None) -> Node:
-    """`num` powers of a base, whose exponents go from `start` to `stop` at equal distances.
+    """`num` powers of a base, whose exponents are evenly spaced from `start` to `stop`.
 
     >>> import wengert as wg
     >>> wg.logspace(0, 2, 3).tolist()
@@ -294,7 +296,7 @@ def _between_values(start: Any, stop: Any, count: int, intervals: int, dtype: An
 
 
 def diagonals(rows: int, columns: int) -> Node:
-    """The number of the diagonal each element of a matrix is on: 0 the main one, 1 the one above it, -1 below."""
+    """The diagonal of each element of a matrix: 0 is the main one, 1 the one above it, -1 the one below."""
     return reshape(iota(columns), (1, columns)) - reshape(iota(rows), (rows, 1))
 
 
@@ -334,7 +336,7 @@ def tri(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 def _matrix(x: Any, name: str) -> Node:
     x = as_node(x)
     if x.ndim < 2:
-        raise ShapeError(f"{name} takes a matrix, or several: at least two axes; the shape is {x.shape}")
+        raise ShapeError(f"{name} takes matrices, with at least two axes; the shape is {x.shape}")
     return x
 
 
@@ -364,7 +366,7 @@ def triu(x: Any, /, k: int = 0) -> Node:
 
 
 def broadcast_arrays(*arrays: Any) -> list[Node]:
-    """The values, each repeated to the shape they all broadcast to.
+    """The values, each broadcast to their common shape.
 
     >>> import wengert as wg
     >>> a, b = wg.broadcast_arrays(wg.ones((2, 1)), wg.ones(3))
@@ -377,7 +379,7 @@ def broadcast_arrays(*arrays: Any) -> list[Node]:
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Node]:
-    """The coordinates of a grid, one value an axis. With "xy" the first two axes are exchanged, as in a picture.
+    """The coordinates of a grid, one value for each axis. With "xy" the first two axes are swapped, as in an image.
 
     >>> import wengert as wg
     >>> a, b = wg.meshgrid(wg.arange(2), wg.arange(3))
@@ -385,7 +387,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Node]:
     ([[0, 1], [0, 1], [0, 1]], [[0, 0], [1, 1], [2, 2]])
     """
     if indexing not in ("xy", "ij"):
-        raise ArgumentError(f'meshgrid: indexing is "xy" or "ij", not {indexing!r}')
+        raise ArgumentError(f'meshgrid: indexing must be "xy" or "ij", not {indexing!r}')
     nodes = [as_node(x) for x in arrays]
     for x in nodes:
         if x.ndim > 1:
@@ -398,7 +400,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Node]:
 
 
 def lerp(start: Any, end: Any, weight: Any) -> Node:
-    """From `start` (weight 0) to `end` (weight 1) on a straight line; both ends are met exactly.
+    """Linear interpolation from `start` (weight 0) to `end` (weight 1); both ends are exact.
 
     >>> import wengert as wg
     >>> wg.lerp(wg.tensor([0.0, 10.0]), wg.tensor([1.0, 20.0]), 0.5).tolist()

@@ -1,7 +1,9 @@
-"""Cross-entropy: minus the log-probability of the right class, from scores (`cross_entropy`) or from log-probabilities.
+"""Cross-entropy: minus the log-probability of the correct class, from scores (`cross_entropy`) or from
+log-probabilities.
 
-Scores are (N, C, ...) or (C,), and targets class numbers of that shape without C, or probabilities of the whole shape.
-A target that is not a class raises while recording if its value is known by then, and otherwise when it is computed.
+Scores are (N, C, ...) or (C,), and targets are class indices of that shape without C, or probabilities of the whole
+shape. A target that is not a class raises an error while recording if its value is known by then, and otherwise when it
+is computed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from wengert.ops.reduce import sum
 
 def _class_axis(name: str, x: Node) -> int:
     if not x.ndim:
-        raise ShapeError(f"{name}: the input is (N, C, ...) or (C,), with C classes; it is a single number")
+        raise ShapeError(f"{name}: the input must be (N, C, ...) or (C,), with C classes; it is a single number")
     return 0 if x.ndim == 1 else 1
 
 
@@ -38,14 +40,14 @@ def class_weights(name: str, weight: Any, classes: int) -> Node | None:
     weight = as_node(weight)
     require_floating(name, weight)
     if weight.shape != (classes,):
-        raise ShapeError(f"{name}: the weight has shape {weight.shape}; {classes} classes take ({classes},)")
+        raise ShapeError(f"{name}: the weight has shape {weight.shape}, but {classes} classes need ({classes},)")
     return widened(weight)
 
 
 def check_reduction(name: str, reduction: Any) -> None:
-    """Raise unless the reduction is one of the three."""
+    """Raise an error unless the reduction is one of the three."""
     if reduction not in ("none", "mean", "sum"):
-        raise ArgumentError(f'{name}: reduction is "none", "mean" or "sum", not {reduction!r}')
+        raise ArgumentError(f'{name}: reduction must be "none", "mean" or "sum", not {reduction!r}')
 
 
 class _Targets:
@@ -106,9 +108,11 @@ def _scores(name: str, x: Any, reduction: str) -> Node:
 
 
 def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int | None = -100, reduction: str = "mean") -> Node:
-    """Minus the log-probability that `x` (N, C, ...) gives to each target class (N, ...), times the class's weight.
+    """The negative log-likelihood: minus the log-probability in `x` (N, C, ...) of each target class (N, ...), times
+    its weight.
 
-    Targets equal to `ignore_index` count for nothing (None: all count); "mean" is over the sum of the others' weights.
+    Targets equal to `ignore_index` are ignored (None: none are); "mean" divides by the sum of the other targets'
+    weights.
 
     >>> import wengert as wg
     >>> wg.nll_loss(wg.tensor([[-0.5, -1.0]]), wg.tensor([1])).item()
@@ -116,7 +120,7 @@ def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int | None =
     """
     x, target = _scores("nll_loss", x, reduction), as_node(target)
     if target.dtype not in INTEGER:
-        raise DTypeError(f"nll_loss: the target holds class numbers, integers, not {target.dtype}")
+        raise DTypeError(f"nll_loss: the target must hold class indices, integers, not {target.dtype}")
     wide = widened(x)
     weights = class_weights("nll_loss", weight, x.shape[_class_axis("nll_loss", x)])
     targets = _Targets("nll_loss", wide, target, weights, ignore_index)
@@ -131,11 +135,12 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Node:
-    """Minus the log-softmax of the scores `x` (N, C, ...) at the target classes, or its mean under probabilities.
+    """The cross-entropy of scores `x` (N, C, ...): minus their log-softmax at the target classes, or its mean under
+    probabilities.
 
-    `target` holds class numbers (N, ...), or probabilities of the shape of `x`. `label_smoothing` is the share of the
-    target that is spread over all classes. `weight` has a number for each class. Targets equal to `ignore_index` count
-    for nothing; where it is None all count, and the mean need not wait for how many they are.
+    `target` has class indices (N, ...), or probabilities of the shape of `x`. `label_smoothing` is the fraction of the
+    target spread evenly over all classes. `weight` has a weight for each class. Targets equal to `ignore_index` are
+    ignored; if it is None, none are, and the mean does not depend on their number.
 
     >>> import wengert as wg
     >>> f"{wg.cross_entropy(wg.tensor([[2.0, 0.0]]), wg.tensor([0])).item():.4f}"
@@ -143,7 +148,7 @@ def cross_entropy(
     """
     x, target = _scores("cross_entropy", x, reduction), as_node(target)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(f"cross_entropy: label_smoothing is between 0 and 1, not {label_smoothing!r}")
+        raise ArgumentError(f"cross_entropy: label_smoothing must be between 0 and 1, not {label_smoothing!r}")
     axis = _class_axis("cross_entropy", x)
     weights = class_weights("cross_entropy", weight, x.shape[axis])
     logs = log_softmax(widened(x), axis=axis)
@@ -174,11 +179,11 @@ def _by_class(
 
 def _by_probability(logs: Node, target: Node, weights: Node | None, reduction: str, smoothing: float) -> Node:
     if not is_floating(target.dtype):
-        raise DTypeError(f"cross_entropy: the target holds class numbers or probabilities, not {target.dtype}")
+        raise DTypeError(f"cross_entropy: the target must hold class indices or probabilities, not {target.dtype}")
     if target.shape != logs.shape:
         raise ShapeError(
-            f"cross_entropy: target probabilities have the input's shape {logs.shape}, not {target.shape}; "
-            "class numbers are integers"
+            f"cross_entropy: target probabilities must have the input's shape {logs.shape}, not {target.shape}; class "
+            "indices are integers"
         )
     axis = _class_axis("cross_entropy", logs)
     target = cast(widened(target), logs.dtype)

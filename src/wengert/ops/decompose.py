@@ -2,8 +2,8 @@
 what is read off singular values.
 
 Each factorisation is a primitive whose tangent rule is written with the factors themselves. The factors are not
-unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are right for functions that do
-not depend on that choice; where a rule would divide by the difference of two equal values it takes 0 instead.
+unique: signs (and the columns of equal singular or eigenvalues) are free. Derivatives are correct for functions that do
+not depend on that choice; where a rule would divide by the difference of two equal values it uses 0 instead.
 
 Of complex matrices the phases are free as well, as signs are of real ones.
 """
@@ -81,7 +81,7 @@ CHOLESKY = Op(
 def cholesky(x: Any, /, *, upper: bool = False) -> Node:
     """The lower triangular `L` with `L @ L.mT = x`, for symmetric positive definite matrices; `L.mT` with `upper`.
 
-    Of `x` only the symmetric part counts.
+    Only the symmetric part of `x` is used.
 
     >>> import wengert as wg
     >>> wg.linalg.cholesky(wg.tensor([[4.0, 2.0], [2.0, 5.0]])).tolist()
@@ -152,9 +152,9 @@ FACTOR_QR = Op(
 def qr(x: Any, /, mode: str = "reduced") -> Any:
     """Orthonormal columns `Q` and an upper triangular `R` with `Q @ R = x`.
 
-    `mode` is "reduced" (as many columns as `x` has rows or columns, whichever is less), "complete" (`Q` is square) or
+    `mode` is "reduced" (min(rows, columns) columns), "complete" (`Q` is square) or
     "r" (`R` alone).
-    The derivative needs linearly independent columns (of a wide `x`, the first ones).
+    The derivative requires linearly independent columns (for a wide `x`, the first ones).
 
     >>> import wengert as wg
     >>> q, r = wg.linalg.qr(wg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
@@ -165,7 +165,7 @@ def qr(x: Any, /, mode: str = "reduced") -> Any:
         return qr(x).R
     x = as_matrices(x, "qr")
     if mode not in ("reduced", "complete"):
-        raise ArgumentError(f'qr: mode is "reduced", "complete" or "r", not {mode!r}')
+        raise ArgumentError(f'qr: mode must be "reduced", "complete" or "r", not {mode!r}')
     rows, columns = x.shape[-2:]
     if rows >= columns:
         return QR(*picks(FACTOR_QR(x, mode=mode)))
@@ -230,8 +230,8 @@ FACTOR_SVD = Op(
 def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """The singular value decomposition `x = U @ diag(S) @ Vh`, with `S` in descending order.
 
-    With `full_matrices` U and Vh are square, otherwise they have just the vectors that belong to a singular value.
-    Without `compute_uv` the result is `S` alone, as from `svdvals`.
+    With `full_matrices` U and Vh are square; otherwise they have only the vectors with a singular value.
+    Without `compute_uv` the result is `S` alone, as in `svdvals`.
 
     >>> import wengert as wg
     >>> wg.linalg.svd(wg.tensor([[0.0, 2.0], [1.0, 0.0]])).S.tolist()
@@ -288,7 +288,9 @@ def _of_triangle(x: Any, name: str, triangle: str | None) -> Node:
     if triangle is None:
         return hermitian(x)
     if triangle not in ("L", "U", "l", "u"):
-        raise ArgumentError(f'{name}: UPLO is "L" (the lower triangle), "U" (the upper one) or None, not {triangle!r}')
+        raise ArgumentError(
+            f'{name}: UPLO must be "L" (the lower triangle), "U" (the upper one) or None, not {triangle!r}'
+        )
     strict = tril(x, k=-1) if triangle in ("L", "l") else triu(x, k=1)
     return hermitian(tril(triu(x)) + strict * 2)
 
@@ -296,7 +298,7 @@ def _of_triangle(x: Any, name: str, triangle: str | None) -> Node:
 def eigh(x: Any, /, UPLO: str | None = None) -> Eigh:
     """The eigenvalues, in ascending order, and the eigenvectors (columns) of symmetric matrices.
 
-    Of `x` only the symmetric part counts; with `UPLO` "L" or "U" only the lower or the upper triangle, as in NumPy.
+    Only the symmetric part of `x` is used; with `UPLO` "L" or "U", only its lower or upper triangle, as in NumPy.
 
     >>> import wengert as wg
     >>> wg.linalg.eigh(wg.tensor([[3.0, 0.0], [0.0, 1.0]])).eigenvalues.tolist()
@@ -357,10 +359,10 @@ def _as_complex_matrices(x: Any, name: str) -> Node:
 
 
 def eig(x: Any, /) -> Eig:
-    """The eigenvalues and the eigenvectors (columns) of square matrices, complex also where `x` is real.
+    """The eigenvalues and the eigenvectors (columns) of square matrices, complex even if `x` is real.
 
-    The derivative is that of functions that do not depend on the phases of the eigenvectors. It needs eigenvalues that
-    differ; for symmetric matrices `eigh` is faster and more exact.
+    The derivative is valid for functions that do not depend on the phases of the eigenvectors. It requires distinct
+    eigenvalues; for symmetric matrices `eigh` is faster and more accurate.
 
     >>> import wengert as wg
     >>> wg.linalg.eig(wg.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
@@ -370,7 +372,7 @@ def eig(x: Any, /) -> Eig:
 
 
 def eigvals(x: Any, /) -> Node:
-    """The eigenvalues of square matrices, complex also where `x` is real.
+    """The eigenvalues of square matrices, complex even if `x` is real.
 
     >>> import wengert as wg
     >>> wg.linalg.eigvals(wg.tensor([[2.0, 0.0], [1.0, 3.0]])).tolist()

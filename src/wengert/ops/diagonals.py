@@ -1,4 +1,4 @@
-"""Diagonals of matrices and what is put on them, made of other ops."""
+"""Extracting and setting diagonals of matrices, composed of other ops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def diag(x: Any, /, k: int = 0) -> Node:
         return diag_embed(x, k)
     if x.ndim != 2:
         raise ShapeError(
-            f"diag takes a vector or a matrix, not shape {x.shape}: of several, wg.diagonal or wg.diag_embed"
+            f"diag takes a vector or a matrix, not shape {x.shape}; for batches use wg.diagonal or wg.diag_embed"
         )
     return diagonal(x, offset=k)
 
@@ -56,7 +56,7 @@ def diag_embed(x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Nod
     """
     x = as_node(x)
     if x.ndim == 0:
-        raise ShapeError("diag_embed takes vectors along the last axis; this is a single number")
+        raise ShapeError("diag_embed takes vectors along the last axis, not a single number")
     first, second = (normalize_axis(axis, x.ndim + 1, "diag_embed") for axis in (axis1, axis2))
     if first == second:
         raise ArgumentError(f"diag_embed: the axes {axis1} and {axis2} are one and the same")

@@ -275,7 +275,7 @@ power = Binary(
 
 
 def pow(x1: Any, x2: Any, /) -> Node:
-    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication.
+    """The power `x1 ** x2`. A Python number as the exponent is part of the program; a square is a multiplication.
 
     >>> import wengert as wg
     >>> wg.pow(wg.tensor([1.0, 2.0, 3.0]), 2).tolist()
@@ -286,7 +286,7 @@ def pow(x1: Any, x2: Any, /) -> Node:
     exponent = float(x2) if type(x2) is Argument else x2
     if type(x1) is Node and (type(exponent) is int or (type(exponent) is float and x1.dtype in INEXACT)):
         if exponent < 0 and x1.dtype in INTEGER:
-            raise DTypeError(f"pow: an integer to the power {x2} is no integer; cast with astype, or write {x2}.0")
+            raise DTypeError(f"pow: an integer to the power {x2} is not an integer; cast with astype, or write {x2}.0")
         if exponent == 2:
             return square(x1)
         if exponent == 1:
@@ -300,7 +300,7 @@ def _checked_exponent(base: Any, exponent: Any) -> Any:
         return exponent
     if type(base) is not int and getattr(base, "dtype", None) not in INTEGER:
         return exponent
-    message = "pow: integers to negative integer powers are no integers; cast with astype"
+    message = "pow: integers to negative integer powers are not integers; cast with astype"
     return add(exponent, cast(zero_where(greater_equal(exponent, 0), message), exponent.dtype))
 
 
@@ -308,7 +308,7 @@ def _checked_exponent(base: Any, exponent: Any) -> Any:
 
 
 class Rounding(Unary):
-    """To an integer; integers are that already, and must not go through floats as in NumPy before 2.1."""
+    """Rounding to an integer; integers are returned unchanged, not converted to floats as in NumPy before 2.1."""
 
     def record(self, x: Any) -> Node:
         x = as_node(x)
@@ -320,7 +320,7 @@ floor = Rounding(
     np.floor,
     (None,),
     same(REAL),
-    "The next integer below, in the same dtype.",
+    "The largest integer not above `x`, in the same dtype.",
     example=("wg.floor(wg.tensor([1.2, -1.2])).tolist()", "[1.0, -2.0]"),
     c={"f": "floor", "iu": "({0})"},
     cost=SIMPLE,
@@ -331,7 +331,7 @@ ceil = Rounding(
     np.ceil,
     (None,),
     same(REAL),
-    "The next integer above, in the same dtype.",
+    "The smallest integer not below `x`, in the same dtype.",
     example=("wg.ceil(wg.tensor([1.2, -1.2])).tolist()", "[2.0, -1.0]"),
     c={"f": "ceil", "iu": "({0})"},
     cost=SIMPLE,
@@ -372,7 +372,7 @@ nextafter = Binary(
     np.nextafter,
     (1, None),
     same(FLOATING),
-    "The next number after `a` towards `b`.",
+    "The next representable number after `a` towards `b`.",
     example=("wg.nextafter(wg.tensor(0.0), 1.0).item() > 0", "True"),
     c="nextafter",
     cost=SIMPLE,

@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table that integers name, by themselves or combined in bags."""
+"""Embeddings: rows of a table looked up by index, individually or combined in bags."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _table(name: str, x: Any, weight: Any) -> tuple[Node, Node]:
     """Row numbers and a table, checked against each other where the numbers are known."""
     x, weight = as_node(x), as_node(weight)
     if x.dtype not in INTEGER:
-        raise DTypeError(f"{name}: the input holds row numbers, integers, not {x.dtype}")
+        raise DTypeError(f"{name}: the input must hold row indices, integers, not {x.dtype}")
     if weight.ndim != 2:
-        raise ShapeError(f"{name}: the weight is (rows, features); its shape is {weight.shape}")
+        raise ShapeError(f"{name}: the weight must be (rows, features); its shape is {weight.shape}")
     rows, known = weight.shape[0], x.buffer
     if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < rows:
         wrong = known.min() if known.min() < 0 else known.max()
@@ -62,7 +62,7 @@ def _rows(x: Node, weight: Node, by_frequency: bool) -> Node:
 
 
 def embedding(x: Any, weight: Any, padding_idx: int | None = None, scale_grad_by_freq: bool = False) -> Node:
-    """The rows of `weight` that the integers `x` name; the public function is in `wengert.api.tables`."""
+    """Look up rows of `weight` by the integers `x`; the public function is in `wengert.api.tables`."""
     x, weight = _table("embedding", x, weight)
     padding_idx = _padding_row("embedding", padding_idx, weight)
     y = _rows(x, weight, scale_grad_by_freq)
@@ -72,7 +72,7 @@ def embedding(x: Any, weight: Any, padding_idx: int | None = None, scale_grad_by
 
 
 def shortened(name: str, x: Any, weight: Any, max_norm: float, norm_type: float) -> Node:
-    """The table with the rows that `x` names scaled down to a p-norm of at most `max_norm`."""
+    """The table with the rows that `x` looks up scaled down to a p-norm of at most `max_norm`."""
     x, weight = _table(name, x, weight)
     flat = reshape(x, (-1,))
     rows = take(weight, flat, axis=0)
@@ -98,11 +98,11 @@ def embedding_bag(
     """Sums, means or maxima of bags of rows; the public function, with all options, is in `wengert.api.tables`."""
     name = "embedding_bag"
     if mode not in ("sum", "mean", "max"):
-        raise ArgumentError(f'{name}: mode is "sum", "mean" or "max", not {mode!r}')
+        raise ArgumentError(f'{name}: mode must be "sum", "mean" or "max", not {mode!r}')
     if per_sample_weights is not None and mode != "sum":
-        raise ArgumentError(f'{name}: per_sample_weights go with mode "sum", not with "{mode}"')
+        raise ArgumentError(f'{name}: per_sample_weights require mode "sum", not "{mode}"')
     if mode == "max" and scale_grad_by_freq:
-        raise ArgumentError(f'{name}: scale_grad_by_freq does not go with mode "max"')
+        raise ArgumentError(f'{name}: scale_grad_by_freq cannot be used with mode "max"')
     x, weight = _table(name, x, weight)
     padding_idx = _padding_row(name, padding_idx, weight)
     bags, bag_count = _bags(name, x, offsets, include_last_offset)
@@ -111,7 +111,9 @@ def embedding_bag(
     if per_sample_weights is not None:
         shares = cast(as_node(per_sample_weights), weight.dtype)
         if shares.shape != x.shape:
-            raise ShapeError(f"{name}: per_sample_weights have the shape of the input, {x.shape}, not {shares.shape}")
+            raise ShapeError(
+                f"{name}: per_sample_weights must have the shape of the input, {x.shape}, not {shares.shape}"
+            )
         rows = rows * reshape(shares, (-1, 1))
     counted = None if padding_idx is None else logical_not(equal(flat, padding_idx))
     if mode == "max":
@@ -132,16 +134,16 @@ def _bags(name: str, x: Node, offsets: Any, include_last: bool) -> tuple[Node, i
     """Which bag each row goes to, flat, and how many bags there are."""
     if x.ndim == 2:
         if offsets is not None:
-            raise ArgumentError(f"{name}: with an input (bags, length) each row is a bag, and there are no offsets")
+            raise ArgumentError(f"{name}: with an input (bags, length) each row is a bag, so offsets cannot be given")
         number = reshape(arange(x.shape[0], device=x.device), (-1, 1))
         return reshape(broadcast_to(number, x.shape), (-1,)), x.shape[0]
     if x.ndim != 1:
-        raise ShapeError(f"{name}: the input is (bags, length), or (rows,) with offsets; its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (bags, length), or (rows,) with offsets; its shape is {x.shape}")
     if offsets is None:
-        raise ArgumentError(f"{name}: an input with one axis takes offsets, where each bag begins")
+        raise ArgumentError(f"{name}: an input with one axis needs offsets, where each bag begins")
     begins = as_node(offsets)
     if begins.dtype not in INTEGER or begins.ndim != 1 or (include_last and not begins.size):
-        raise ShapeError(f"{name}: offsets are integers along one axis, not {begins.dtype} of shape {begins.shape}")
+        raise ShapeError(f"{name}: offsets must be integers along one axis, not {begins.dtype} of shape {begins.shape}")
     _check_offsets(name, begins, x.shape[0])
     positions = arange(x.shape[0], dtype=int64, device=x.device)
     bags = searchsorted(cast(begins, int64), positions, side="right") - 1
@@ -153,7 +155,9 @@ def _check_offsets(name: str, begins: Node, length: int) -> None:
     if not isinstance(known, np.ndarray) or not known.size:
         return
     if known[0] != 0 or (np.diff(known) < 0).any() or known[-1] > length:
-        raise ArgumentError(f"{name}: offsets begin with 0 and rise, to at most {length}; they are {known.tolist()}")
+        raise ArgumentError(
+            f"{name}: offsets must begin with 0 and increase to at most {length}; they are {known.tolist()}"
+        )
 
 
 def _largest(rows: Node, bags: Node, bag_count: int, counted: Node | None) -> Node:

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms, and what is made of them: the square root, the logistic function, gelu by it.
+"""Exponentials and logarithms, and functions derived from them: the square root, the logistic function, gelu.
 
 The table is made as in `elementwise`.
 """
@@ -33,7 +33,7 @@ expm1 = Unary(
     np.expm1,
     (lambda y, x: exp(x),),
     SMOOTH,
-    "`exp(x) - 1`, exact for small `x`.",
+    "`exp(x) - 1`, accurate for small `x`.",
     example=("wg.expm1(wg.tensor([0.0])).tolist()", "[0.0]"),
     c="expm1",
     precision="full",
@@ -59,7 +59,7 @@ log1p = Unary(
     np.log1p,
     (lambda y, x: 1 / (1 + x),),
     SMOOTH,
-    "`log(1 + x)`, exact for small `x`.",
+    "`log(1 + x)`, accurate for small `x`.",
     example=("wg.log1p(wg.tensor([0.0])).tolist()", "[0.0]"),
     c="log1p",
     precision="full",

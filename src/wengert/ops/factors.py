@@ -1,4 +1,4 @@
-"""Factors: along which axes an op may be cut over ranks, stated as in einsum, and the rules that many ops share.
+"""Factors: the axes along which an op may be split over ranks, written as in einsum, and rules shared by many ops.
 
 Each axis of the sources and of the results is given a factor, or None where it must be whole:
 
@@ -35,7 +35,7 @@ _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Factors(NamedTuple):
-    """The factors of a node's axes; the module's head says what they mean."""
+    """The factors of a node's axes; see the module docstring."""
 
     sources: tuple[Labels, ...]
     results: tuple[Labels, ...]
@@ -49,7 +49,7 @@ Rule = Callable[["Node"], Factors]
 
 
 def factors(node: Node) -> Factors:
-    """Along which axes a node may be cut.
+    """The axes along which a node may be cut.
 
     >>> import wengert as wg
     >>> factors((wg.zeros((2, 3)) + wg.zeros(3)).node)[:2]
@@ -60,7 +60,8 @@ def factors(node: Node) -> Factors:
 
 
 def divisor(node: Node, found: Factors, factor: Hashable) -> int:
-    """What n must divide for a factor to be cut into n blocks: all sizes of axes that have it, and what the op says."""
+    """The number that n must divide for a factor to be cut into n blocks: from the sizes of its axes, and from the
+    op."""
     sizes = [found.divisors.get(factor, 0)]
     for shapes, sides in (([source.shape for source in node.sources], found.sources), (_results(node), found.results)):
         for shape, labels in zip(shapes, sides):
@@ -88,25 +89,25 @@ def _results(node: Node) -> tuple[Shape, ...]:
 
 
 def nowhere(node: Node) -> Any:
-    """The labels of a value that must be whole."""
+    """The labels of a value that must not be cut."""
     if type(node.dtype) is tuple:
         return tuple((None,) * len(shape) for shape in node.shape)
     return (None,) * len(node.shape)
 
 
 def aligned(shape: Shape, full: Shape, labels: Labels) -> Labels:
-    """The labels of a shape that broadcasts to another one with these labels."""
+    """The labels of a shape that broadcasts to a shape with these labels."""
     front = len(full) - len(shape)
     return tuple(label if n == m else None for n, m, label in zip(shape, full[front:], labels[front:]))
 
 
 def without(labels: Labels, dropped: Collection[Hashable]) -> Labels:
-    """Labels with some of them made None."""
+    """The labels with some of them set to None."""
     return tuple(None if label in dropped else label for label in labels)
 
 
 def sized(**attributes: Labels) -> Localized:
-    """How attributes follow that are sizes, one for each of these labels: a block has the n-th part of them."""
+    """How attributes that are sizes change, one for each of these labels: a block has 1/n of each."""
 
     def localized(node: Node, factor: Hashable, n: int) -> dict[str, Any]:
         sizes = {
@@ -119,7 +120,7 @@ def sized(**attributes: Labels) -> Localized:
 
 
 def is_zero(node: Node) -> bool:
-    """Whether a value is zeros by how it was recorded: a literal 0, moved and broadcast."""
+    """Whether a value is known to be zeros from its recording: a literal 0, moved and broadcast."""
     while node.sources and node.op.kind in ("movement", "identity"):  # a value that was computed lets its sources go
         (node,) = node.sources
     return node.op.kind == "source" and "value" in node.attrs and not node.attrs["value"]
@@ -140,7 +141,7 @@ def broadcasting(node: Node) -> Factors:
 
 
 def other_axes(node: Node) -> Factors:
-    """All axes but those that the attributes name: `axis` or `axes`, or those a collective cuts and joins."""
+    """All axes except those in the attributes: `axis` or `axes`, or those a collective splits and joins."""
     attrs = node.attrs
     named = attrs.get("axes", [attrs[key] for key in ("axis", "split", "join") if key in attrs])
     sources = tuple(without(tuple(range(len(source.shape))), named) for source in node.sources)
@@ -149,7 +150,7 @@ def other_axes(node: Node) -> Factors:
 
 
 def reducing(combination: Combination) -> Rule:
-    """All axes: those that are reduced give parts, which combine."""
+    """All axes: cutting a reduced axis gives partial results, which combine."""
 
     def rule(node: Node) -> Factors:
         parallel = other_axes(node)
@@ -160,7 +161,7 @@ def reducing(combination: Combination) -> Rule:
 
 
 def batch_axes(node: Node) -> Factors:
-    """The axes before the last two of each source, which broadcast: of ops that map over matrices."""
+    """For ops that map over matrices: the axes before the last two of each source, which broadcast."""
     lead = np.broadcast_shapes(*[source.shape[:-2] for source in node.sources])
     labels = tuple(range(len(lead)))
     sources = [(*aligned(s.shape[:-2], lead, labels), *(None,) * len(s.shape[-2:])) for s in node.sources]
@@ -169,7 +170,7 @@ def batch_axes(node: Node) -> Factors:
 
 
 def first_axes(last: Callable[[Node], int]) -> Rule:
-    """The axes of the only source but for the last ones, of which there are `last(node)`: of windows over planes."""
+    """For windows over planes: the axes of the only source except the last `last(node)`."""
 
     def rule(node: Node) -> Factors:
         rank = len(node.sources[0].shape)
@@ -184,9 +185,11 @@ def first_axes(last: Callable[[Node], int]) -> Rule:
 
 
 def reshaping(node: Node) -> Factors:
-    """The first axis of each group of axes that others are made of: (2, 6, 5) to (4, 3, 5) has {2, 6} and {4, 3}, {5}.
+    """The first axis of each group of axes that reshape into each other: (2, 6, 5) to (4, 3, 5) has {2, 6} and {4, 3},
+    {5}.
 
-    A block of the first axis is a run of a group's elements, so it is a block of the other side's first axis too.
+    A block of the first axis is a contiguous run of the group's elements, so it is a block of the other side's first
+    axis too.
     """
     before, after = node.sources[0].shape, node.shape
     source: list[Hashable | None] = [None] * len(before)
@@ -214,7 +217,7 @@ def _groups(before: Shape, after: Shape) -> list[tuple[int, int]]:
 
 
 def permuting(node: Node) -> Factors:
-    """Every axis, where it went."""
+    """Every axis, at its new position."""
     return Factors((tuple(range(len(node.shape))),), (tuple(node.attrs["axes"]),))
 
 
@@ -231,19 +234,19 @@ def _evenly(short: Shape, starts: Shape, steps: Shape, long: Shape) -> Labels:
 
 
 def slicing(node: Node) -> Factors:
-    """The axes that are taken whole, or every so many elements of the whole."""
+    """The axes that are taken whole, or with a stride over the whole."""
     labels = _evenly(node.shape, node.attrs["starts"], node.attrs["steps"], node.sources[0].shape)
     return Factors((labels,), (labels,), localized=sized(sizes=labels), ordered=True)
 
 
 def placing(node: Node) -> Factors:
-    """The axes that are filled, or filled at every so many elements."""
+    """The axes that are filled whole, or with a stride."""
     labels = _evenly(node.sources[0].shape, node.attrs["starts"], node.attrs["steps"], node.shape)
     return Factors((labels,), (labels,), localized=sized(shape=labels), ordered=True)
 
 
 def putting(node: Node) -> Factors:
-    """The axes along which all elements, or every so many, are replaced."""
+    """The axes along which all elements are replaced, or elements at a stride."""
     x, values = node.sources
     labels = _evenly(values.shape, node.attrs["starts"], node.attrs["steps"], x.shape)
     return Factors((labels, labels), (labels,), ordered=True)
@@ -253,7 +256,7 @@ def putting(node: Node) -> Factors:
 
 
 def picking(node: Node) -> Factors:
-    """Every axis of what is picked; what is not picked may be cut in any way."""
+    """Every axis of the result that is picked; the others may be cut in any way."""
     parts = tuple(tuple((i, axis) for axis in range(len(s))) for i, s in enumerate(node.sources[0].shape))
     return Factors((parts,), (parts[node.attrs["index"]],))
 

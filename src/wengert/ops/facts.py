@@ -1,4 +1,4 @@
-"""Facts: what the compiler, the tools and the tests ask of an op beside its rules. Each has a default.
+"""Facts: what the compiler, the tools and the tests need to know about an op besides its rules. Each has a default.
 
     kind        what its result is made of; see Kind
     cost        what one element costs where it is computed in a loop; an addition is 1. It is read off the op's C
@@ -29,7 +29,7 @@
     domain      the intervals that the samples of an elementwise op are drawn from
     samples     samples() -> calls for the registry's tests, each a tuple of operands and a dict of attributes
 
-What is large is a function: nothing is built when an op is defined.
+Expensive facts are functions: nothing is built when an op is defined.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Template = str | dict[str, str] | None
 
 
 class Facts(TypedDict, total=False):
-    """The facts that an op may state; the module's head says what they mean."""
+    """The facts that an op may state; see the module docstring."""
 
     kind: Kind
     cost: int
@@ -81,7 +81,7 @@ class Facts(TypedDict, total=False):
 
 
 def cost_of(kind: Kind, c: Template) -> int:
-    """What an element costs, by the op's C text: its most expensive form of real numbers counts.
+    """The cost of an element, from the op's C text: the most expensive form for real numbers counts.
 
     >>> cost_of("elementwise", "({0} + {1})"), cost_of("elementwise", "({0} / {1})"), cost_of("elementwise", "exp")
     (1, 4, 10)
@@ -99,7 +99,7 @@ def _cost_of_text(text: str) -> int:
 
 
 def flops_of(kind: Kind, cost: int) -> Callable[[Node], int]:
-    """How the floating-point operations of an op are counted that does not say so: one an element that it reads."""
+    """The default count of an op's floating-point operations: one for each element that it reads."""
     if kind == "elementwise" and cost:
         return lambda node: node.size
     return _elements_read if kind == "reduction" else no_flops
@@ -110,12 +110,12 @@ def _elements_read(node: Node) -> int:
 
 
 def no_flops(node: Node) -> int:
-    """Of an op that computes no floating-point numbers."""
+    """The count for an op that computes no floating-point numbers."""
     return 0
 
 
 def product_flops(sums: int, terms: Iterable[int]) -> int:
-    """Of some sums of products: a multiplication and an addition a term, which are counted by the sizes of their axes.
+    """The count for sums of products: a multiplication and an addition for each term, by the sizes of the axes.
 
     >>> product_flops(6, (2, 5))
     120
@@ -124,10 +124,10 @@ def product_flops(sums: int, terms: Iterable[int]) -> int:
 
 
 def no_checks(node: Node) -> Sequence[Check]:
-    """Of an op that takes no indices."""
+    """The checks of an op that takes no indices."""
     return ()
 
 
 def itself(sympy: Any, x: Any, **attrs: Any) -> Any:
-    """The symbolic form of an op that leaves a single number as it is."""
+    """The symbolic form of an op that is the identity on a single number."""
     return x

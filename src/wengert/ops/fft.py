@@ -128,14 +128,14 @@ def _record(op: Op, name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Node
     if op is RFFT and x.dtype in COMPLEX:
         raise DTypeError(f"{name} takes real values, not {x.dtype}; {name.replace('r', '', 1)} takes complex ones")
     if norm not in _OTHER_WAY:
-        raise ArgumentError(f'{name}: norm is "backward", "ortho" or "forward", not {norm!r}')
+        raise ArgumentError(f'{name}: norm must be "backward", "ortho" or "forward", not {norm!r}')
     places = _axes(name, x, sizes, axes)
     if sizes is None:
         sizes = [x.shape[axis] for axis in places]
         if op is IRFFT and sizes:
             sizes[-1] = 2 * (sizes[-1] - 1)
     elif len(sizes) != len(places):
-        raise ArgumentError(f"{name}: {len(sizes)} sizes for {len(places)} axes")
+        raise ArgumentError(f"{name}: got {len(sizes)} sizes for {len(places)} axes")
     if not places and op is not FFT and op is not IFFT:
         raise ArgumentError(f"{name}: there is no axis to transform")
     if any(n < 1 for n in sizes):
@@ -160,9 +160,10 @@ def _one(n: int | None) -> tuple[int] | None:
 
 
 def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The discrete Fourier transform along an axis, cut or padded with zeros to `n` elements first.
+    """The discrete Fourier transform along an axis, first cropped or zero-padded to `n` elements.
 
-    `norm` says which direction divides by the number of elements: "backward", "forward", or each by its root, "ortho".
+    `norm` says which direction divides by the number of elements: "backward", "forward", or "ortho" (both by its square
+    root).
 
     >>> import wengert as wg
     >>> wg.fft.fft(wg.tensor([1.0, 0.0, 0.0, 0.0])).tolist()
@@ -182,7 +183,8 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
 
 
 def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The first half (`n // 2 + 1` elements) of the transform of real values; the rest is its mirror image.
+    """The first half (`n // 2 + 1` elements) of the transform of real values; the rest is its conjugate mirror
+    image.
 
     >>> import wengert as wg
     >>> wg.fft.rfft(wg.ones(4)).tolist()
@@ -229,7 +231,8 @@ def _other_way(norm: str) -> str:
 
 
 def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
-    """The discrete Fourier transform along some axes (all, if none is named), each cut or padded to its size in `s`.
+    """The discrete Fourier transform along some axes (all by default), each cropped or zero-padded to its size in
+    `s`.
 
     >>> import wengert as wg
     >>> wg.fft.fftn(wg.ones((2, 2))).tolist()
@@ -249,7 +252,7 @@ def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None 
 
 
 def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
-    """The transform of real values along some axes; of the last of them only the first half is kept.
+    """The transform of real values along some axes; only the first half of the last one is kept.
 
     >>> import wengert as wg
     >>> wg.fft.rfftn(wg.ones((4, 4))).shape
@@ -274,7 +277,7 @@ def irfftn(
 
 
 def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
-    """`fftn` along two axes, the last ones unless others are named.
+    """`fftn` along two axes, by default the last ones.
 
     >>> import wengert as wg
     >>> wg.fft.fft2(wg.ones((2, 2))).tolist()
@@ -294,7 +297,7 @@ def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, 
 
 
 def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
-    """`rfftn` along two axes, the last ones unless others are named.
+    """`rfftn` along two axes, by default the last ones.
 
     >>> import wengert as wg
     >>> wg.fft.rfft2(wg.ones((4, 4))).shape
@@ -317,7 +320,7 @@ def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2,
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Node:
-    """The frequencies that the elements of `fft` stand for, at `d` between samples.
+    """The frequencies of the elements of `fft`, for a sample spacing of `d`.
 
     >>> import wengert as wg
     >>> wg.fft.fftfreq(4).tolist()
@@ -327,7 +330,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None 
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Node:
-    """The frequencies that the elements of `rfft` stand for, at `d` between samples.
+    """The frequencies of the elements of `rfft`, for a sample spacing of `d`.
 
     >>> import wengert as wg
     >>> wg.fft.rfftfreq(4).tolist()
@@ -339,14 +342,14 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None
 def _frequencies(name: str, reference: Any, n: int, d: float, dtype: Any, device: str | None) -> Node:
     found = default_float if dtype is None else as_dtype(dtype)
     if found not in FLOATING:
-        raise DTypeError(f"{name}: frequencies are floating-point numbers, not {found}")
+        raise DTypeError(f"{name}: frequencies must be floating-point numbers, not {found}")
     if not isinstance(n, int) or n < 1:
         raise ArgumentError(f"{name}: the number of elements is {n!r}; it must be an integer of at least 1")
     return data(reference(n, d).astype(found), check_device(device, name))
 
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Node:
-    """`x` with frequency zero moved to the middle of some axes (all, if none is named).
+    """`x` with the zero frequency moved to the middle of some axes (all by default).
 
     >>> import wengert as wg
     >>> wg.fft.fftshift(wg.fft.fftfreq(4)).tolist()

@@ -1,4 +1,4 @@
-"""Ops whose result has one order of additions, whatever is beside it: what `compiler.fixed_order` records.
+"""Ops with a fixed order of additions, independent of their surroundings; `compiler.fixed_order` records them.
 
 Each is an op of `reduce`, `linalg`, `convolve` or `addressing` with the order of its sums written down. The elements of
 a sum are numbered in the order of memory and cut into blocks of BLOCK. A block is added up in LANES lanes (element i
@@ -33,7 +33,8 @@ LANES = 16
 
 
 def tree_reduce(x: Any, axes: tuple[int, ...], combine: Callable[[Any, Any], Any], neutral: float) -> Any:
-    """A reduction over some axes in the order of the tree. `neutral` changes nothing, not even the sign of a zero."""
+    """A reduction over some axes in tree order. Combining with `neutral` changes nothing, not even the sign of a
+    zero."""
     kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     count = math.prod(x.shape[a] for a in axes)
     rows = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape(*kept, count)
@@ -54,7 +55,7 @@ def tree_reduce(x: Any, axes: tuple[int, ...], combine: Callable[[Any, Any], Any
 
 
 def tree_matmul(a: Any, b: Any) -> Any:
-    """A matrix product in the order of the tree, for what no kernel takes: BLAS has an order for every shape."""
+    """A matrix product in tree order, for cases without a kernel: BLAS uses a different order for every shape."""
     sums = [_block(a, b, k) for k in range(0, a.shape[-1], BLOCK)]
     while len(sums) > 1:
         pairs = [x + y for x, y in zip(sums[0::2], sums[1::2])]

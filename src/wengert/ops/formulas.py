@@ -1,6 +1,6 @@
 """Elementwise formulas made of other ops: no rules of their own.
 
-In go nodes or numbers, which broadcast; out comes a node.
+In: nodes or numbers, which broadcast. Out: a node.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wengert.ops.trigonometry import sin
 
 
 def inexact(x: Any) -> Node:
-    """A value as a floating-point or complex one."""
+    """Convert a value to floating-point, unless it is floating-point or complex already."""
     x = as_node(x)
     return x if x.dtype in INEXACT else cast(x, default_float)
 
@@ -111,7 +111,7 @@ def _has_no_finite_logarithm(x: Node) -> Node:
 
 
 def logit(x: Any, /, eps: float | None = None) -> Node:
-    """`log(x / (1 - x))`, the inverse of the sigmoid; with `eps`, of `x` held between `eps` and `1 - eps`.
+    """`log(x / (1 - x))`, the inverse of the sigmoid; with `eps`, `x` is first clipped to between `eps` and `1 - eps`.
 
     >>> import wengert as wg
     >>> wg.logit(wg.tensor([0.5, 1.0]), eps=0.5).tolist()
@@ -123,7 +123,7 @@ def logit(x: Any, /, eps: float | None = None) -> Node:
 
 
 def sinc(x: Any, /) -> Node:
-    """`sin(pi x) / (pi x)`, and 1 at 0; every derivative is right there, too.
+    """`sin(pi x) / (pi x)`, and 1 at 0; with correct derivatives of every order there.
 
     >>> import wengert as wg
     >>> wg.sinc(wg.tensor([0.0])).tolist()
@@ -133,7 +133,7 @@ def sinc(x: Any, /) -> Node:
 
 
 def sin_over(angle: Node) -> Node:
-    """The sine of an angle over the angle, and 1 at 0."""
+    """The sine of an angle divided by the angle, and 1 at 0."""
     near = less(absolute(angle), 0.1)
     t = square(where(near, angle, 0))
     series = 1 - t / 6 * (1 - t / 20 * (1 - t / 42 * (1 - t / 72 * (1 - t / 110))))
@@ -145,7 +145,7 @@ def sin_over(angle: Node) -> Node:
 
 
 def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
-    """`x` with numbers for NaN and the infinities; the largest and smallest of the dtype, if none are given.
+    """`x` with NaN and the infinities replaced by numbers; by default 0 and the dtype's largest and smallest numbers.
 
     >>> import wengert as wg
     >>> wg.nan_to_num(wg.tensor([1.0, wg.nan, wg.inf]), posinf=9.0).tolist()
@@ -169,7 +169,7 @@ def _range(dtype: Any) -> tuple[float, float]:
 
 
 def fmax(x1: Any, x2: Any, /) -> Node:
-    """The larger of the two; of a number and NaN, the number.
+    """The larger of the two; if one is NaN, the other.
 
     >>> import wengert as wg
     >>> wg.fmax(wg.tensor([1.0, wg.nan]), wg.tensor([2.0, 3.0])).tolist()
@@ -180,7 +180,7 @@ def fmax(x1: Any, x2: Any, /) -> Node:
 
 
 def fmin(x1: Any, x2: Any, /) -> Node:
-    """The smaller of the two; of a number and NaN, the number.
+    """The smaller of the two; if one is NaN, the other.
 
     >>> import wengert as wg
     >>> wg.fmin(wg.tensor([1.0, wg.nan]), wg.tensor([2.0, 3.0])).tolist()
@@ -191,7 +191,8 @@ def fmin(x1: Any, x2: Any, /) -> Node:
 
 
 def isclose(x1: Any, x2: Any, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Node:
-    """Where `|x1 - x2| <= atol + rtol * |x2|`. Infinities are close to themselves only; NaN to NaN if asked for.
+    """Where `|x1 - x2| <= atol + rtol * |x2|`. Infinities are close only to themselves; NaN is close to NaN only with
+    `equal_nan`.
 
     >>> import wengert as wg
     >>> wg.isclose(wg.tensor([1.0, 1.1]), wg.tensor([1.0 + 1e-9, 1.0])).tolist()
@@ -209,7 +210,8 @@ def isclose(x1: Any, x2: Any, /, rtol: float = 1e-05, atol: float = 1e-08, equal
 
 
 def fmod(x1: Any, x2: Any, /) -> Node:
-    """What is left of `x1 / x2` rounded towards 0, as in C: it has the sign of `x1`. `remainder` has that of `x2`.
+    """The remainder of `x1 / x2` rounded towards 0, as in C: it has the sign of `x1`, whereas `remainder` has that of
+    `x2`.
 
     >>> import wengert as wg
     >>> wg.fmod(wg.tensor([-3.0, 3.0]), 2.0).tolist()
@@ -234,7 +236,7 @@ def heaviside(x1: Any, x2: Any, /) -> Node:
 
 
 def deg2rad(x: Any, /) -> Node:
-    """Degrees as radians.
+    """Convert degrees to radians.
 
     >>> import wengert as wg
     >>> f"{wg.deg2rad(wg.tensor(180.0)).item():.4f}"
@@ -244,7 +246,7 @@ def deg2rad(x: Any, /) -> Node:
 
 
 def rad2deg(x: Any, /) -> Node:
-    """Radians as degrees.
+    """Convert radians to degrees.
 
     >>> import wengert as wg
     >>> wg.rad2deg(wg.tensor(wg.pi)).item()
@@ -254,7 +256,7 @@ def rad2deg(x: Any, /) -> Node:
 
 
 def round(x: Any, /, decimals: int = 0) -> Node:
-    """The nearest integer, or the nearest number with so many decimals; halves go to the even one.
+    """The nearest integer, or the nearest number with this many decimals; ties round to even.
 
     >>> import wengert as wg
     >>> wg.round(wg.tensor([0.5, 1.5, 2.6])).tolist(), wg.round(wg.tensor([1234.0]), decimals=-2).tolist()
@@ -295,5 +297,5 @@ def _times(factor: Any, x: Node) -> Node:
 
 
 def zero_like(x: Node) -> Node:
-    """A zero of the dtype of `x`, which keeps its dtype where the two meet."""
+    """A zero of the dtype of `x`, so that combining the two keeps the dtype."""
     return literal(0, np.dtype(x.dtype), x.device)

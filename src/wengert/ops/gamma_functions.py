@@ -1,4 +1,5 @@
-"""The incomplete gamma and beta functions, zeta, and the beta function: ops with derivatives in every argument."""
+"""The incomplete gamma and beta functions, zeta, and the beta function: ops with derivatives with respect to every
+argument."""
 
 from __future__ import annotations
 
@@ -71,9 +72,10 @@ IGAMMA: Several = Several(
 
 
 def igamma(a: Any, x: Any, /) -> Node:
-    """The regularised lower incomplete gamma function P(a, x): a gamma distribution's function of shape `a`.
+    """The regularised lower incomplete gamma function P(a, x): the cumulative distribution function of a gamma
+    distribution of shape `a`.
 
-    It has derivatives by both arguments, to any order.
+    It is differentiable with respect to both arguments, to any order.
 
     >>> import wengert as wg
     >>> f"{wg.special.igamma(wg.tensor(1.0), 1.0).item():.4f}"
@@ -83,7 +85,7 @@ def igamma(a: Any, x: Any, /) -> Node:
 
 
 def igammac(a: Any, x: Any, /) -> Node:
-    """The regularised upper incomplete gamma function, 1 - `igamma(a, x)`, exact also where it is small.
+    """The regularised upper incomplete gamma function, 1 - `igamma(a, x)`, accurate even where it is small.
 
     >>> import wengert as wg
     >>> f"{wg.special.igammac(wg.tensor(1.0), 1.0).item():.4f}"
@@ -171,9 +173,10 @@ BETAINC: Several = Several(
 
 
 def betainc(a: Any, b: Any, x: Any, /) -> Node:
-    """The regularised incomplete beta function: a beta distribution's function of the shapes `a` and `b`.
+    """The regularised incomplete beta function: the cumulative distribution function of a beta distribution of shapes
+    `a` and `b`.
 
-    It has derivatives by all three arguments, to any order.
+    It is differentiable with respect to all three arguments, to any order.
 
     >>> import wengert as wg
     >>> wg.special.betainc(wg.tensor(2.0), 2.0, 0.5).item()
@@ -190,7 +193,7 @@ def multigammaln(a: Any, d: int, /) -> Node:
     '0.4516'
     """
     if not isinstance(d, (int, np.integer)) or isinstance(d, bool) or d < 1:
-        raise ArgumentError(f"multigammaln(a, d): the dimension d is a positive integer, not {d!r}")
+        raise ArgumentError(f"multigammaln(a, d): the dimension d must be a positive integer, not {d!r}")
     (a,) = real_operands("multigammaln", a)
     total = lgamma(a) + d * (d - 1) / 4 * math.log(math.pi)
     for k in range(1, int(d)):
@@ -217,9 +220,9 @@ ZETA: Several = Several(
 
 
 def zeta(s: Any, q: Any = 1.0, /) -> Node:
-    """Hurwitz's zeta function, the sum of (q + k)^-s over k from 0 on; Riemann's, without `q`. For s > 1.
+    """Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0; without `q`, Riemann's. For s > 1.
 
-    It has derivatives by both arguments, to any order.
+    It is differentiable with respect to both arguments, to any order.
 
     >>> import wengert as wg
     >>> f"{wg.special.zeta(wg.tensor(2.0)).item():.4f}"

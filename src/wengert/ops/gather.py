@@ -1,4 +1,4 @@
-"""Gather and scatter by the names NumPy and PyTorch have for them, and masks and classes.
+"""Gather and scatter under NumPy's and PyTorch's names, and masks and classes.
 
 Each checks its arguments, lines them up, and records one of the primitives of `addressing`.
 """
@@ -37,7 +37,7 @@ from wengert.ops.recorders import broadcast_shapes
 
 
 def take(x: Any, indices: Any, /, axis: int | None = None) -> Node:
-    """The elements of `x` at these indices along an axis; of the flattened `x` without one.
+    """The elements of `x` at these indices along an axis; without an axis, `x` is flattened first.
 
     >>> import wengert as wg
     >>> wg.take(wg.tensor([10, 20, 30]), [2, 0]).tolist()
@@ -52,7 +52,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Node:
 
 
 def index_select(x: Any, axis: int, index: Any) -> Node:
-    """The slices of `x` at the places of a 1-d index along an axis, in the index's order.
+    """The slices of `x` at the indices in a 1-d index along an axis, in that order.
 
     >>> import wengert as wg
     >>> wg.index_select(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, wg.tensor([1])).tolist()
@@ -62,7 +62,7 @@ def index_select(x: Any, axis: int, index: Any) -> Node:
 
 
 def index_add(x: Any, axis: int, index: Any, source: Any, alpha: float = 1) -> Node:
-    """`x` with `alpha` times the slices of `source` added at the places of a 1-d index along an axis.
+    """`x` with `alpha` times the slices of `source` added at the indices in a 1-d index along an axis.
 
     >>> import wengert as wg
     >>> wg.index_add(wg.zeros(3), 0, wg.tensor([0, 2, 0]), wg.ones(3)).tolist()
@@ -74,7 +74,7 @@ def index_add(x: Any, axis: int, index: Any, source: Any, alpha: float = 1) -> N
     values = values_for(x, source)
     fits = gather_shape(x, index, axis=at)
     if values.shape != fits:
-        raise ShapeError(f"index_add: the source has shape {values.shape}; {fits} would fit {index.shape[0]} indices")
+        raise ShapeError(f"index_add: the source has shape {values.shape}, but {index.shape[0]} indices need {fits}")
     return SCATTER_ADD(x, values if alpha == 1 else values * alpha, index, axis=at)
 
 
@@ -89,7 +89,7 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     arrays = [as_index(index, "index_put") for index in indices]
     if not 0 < len(arrays) <= x.ndim:
         raise ArgumentError(
-            f"index_put: {len(arrays)} index arrays for shape {x.shape}: one for each of its first axes"
+            f"index_put: got {len(arrays)} index arrays for shape {x.shape}; give at most one for each axis"
         )
     for index, size in zip(arrays, x.shape):
         check_range(index, size, "index_put")
@@ -100,12 +100,12 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
 def _vector(name: str, index: Any) -> Node:
     node = as_index(index, name)
     if node.ndim != 1:
-        raise ShapeError(f"{name}: the index has one axis, not shape {node.shape}; take handles other shapes")
+        raise ShapeError(f"{name}: the index must have one axis, not shape {node.shape}; take handles other shapes")
     return node
 
 
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Node:
-    """For each index the element of `x` at that place along an axis; the other axes go together and broadcast.
+    """For each index, the element of `x` at that index along an axis; the other axes are matched and broadcast.
 
     >>> import wengert as wg
     >>> wg.take_along_axis(wg.tensor([[3, 1], [2, 5]]), wg.tensor([[1], [0]]), axis=1).tolist()
@@ -134,9 +134,7 @@ def _aligned(name: str, x: Node, indices: Any, axis: int) -> tuple[Node, Node, i
     """A value and an index broadcast against each other on all axes but one."""
     index = as_index(indices, name)
     if index.ndim != x.ndim:
-        raise ShapeError(
-            f"{name}: indices of shape {index.shape} for a value of shape {x.shape}: as many axes are needed"
-        )
+        raise ShapeError(f"{name}: indices of shape {index.shape} need as many axes as the value of shape {x.shape}")
     at = normalize_axis(axis, x.ndim, name)
     check_range(index, x.shape[at], name)
     others = broadcast_shapes(name, _with_size(x.shape, at, 1), _with_size(index.shape, at, 1))
@@ -152,7 +150,7 @@ def _with_size(shape: Shape, axis: int, size: int) -> Shape:
 
 
 def gather(x: Any, axis: int, index: Any) -> Node:
-    """For each index the element of `x` at that place along an axis. The index may be shorter along the others.
+    """For each index, the element of `x` at that index along an axis. The index may be shorter along the other axes.
 
     >>> import wengert as wg
     >>> wg.gather(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, wg.tensor([[1], [0]])).tolist()
@@ -173,7 +171,7 @@ def scatter(x: Any, axis: int, index: Any, src: Any) -> Node:
 
 
 def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Node:
-    """`x` with `src` added to the elements that `gather` reads; a place that is named twice gets both.
+    """`x` with `src` added to the elements that `gather` reads; an element that is addressed twice gets both.
 
     >>> import wengert as wg
     >>> wg.scatter_add(wg.tensor([0.0, 0.0]), 0, wg.tensor([1, 1, 0]), wg.tensor([1.0, 2.0, 3.0])).tolist()
@@ -202,7 +200,7 @@ def _corner(name: str, x: Node, axis: int, index: Any) -> tuple[Node, Node, int]
     if index.ndim != x.ndim or larger:
         raise ShapeError(
             f"{name}: an index of shape {index.shape} for a value of shape {x.shape}: it needs as many axes, and none "
-            f"longer than the value's but axis {at}"
+            f"longer than the value's except axis {at}"
         )
     check_range(index, x.shape[at], name)
     return x, index, at
@@ -216,7 +214,7 @@ def _cut(x: Node, shape: Shape) -> Node:
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Node:
-    """`x` with a number in the places where the mask is true.
+    """`x` with a number wherever the mask is true.
 
     >>> import wengert as wg
     >>> wg.masked_fill(wg.tensor([1.0, 2.0]), wg.tensor([True, False]), 0.0).tolist()
@@ -224,12 +222,12 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Node:
     """
     x, mask = as_node(x), as_node(mask)
     if mask.dtype is not bool_:
-        raise DTypeError(f"masked_fill: the mask is boolean, not {mask.dtype}; compare first, as in x > 0")
+        raise DTypeError(f"masked_fill: the mask must be boolean, not {mask.dtype}; compare first, as in x > 0")
     return where(mask, values_for(x, value), x)
 
 
 def one_hot(x: Any, num_classes: int, dtype: Any = int64) -> Node:
-    """For each class number a vector with a 1 in its place and 0 elsewhere.
+    """For each class index, a vector with a 1 at that index and 0 elsewhere.
 
     >>> import wengert as wg
     >>> wg.one_hot(wg.tensor([2, 0]), 3).tolist()
@@ -237,10 +235,12 @@ def one_hot(x: Any, num_classes: int, dtype: Any = int64) -> Node:
     """
     x = as_index(x, "one_hot")
     if not isinstance(num_classes, (int, np.integer)) or num_classes < 1:
-        raise ArgumentError(f"one_hot: num_classes is a positive integer, not {num_classes!r}")
+        raise ArgumentError(f"one_hot: num_classes must be a positive integer, not {num_classes!r}")
     known = x.buffer
     if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < num_classes:
-        raise OutOfRangeError(f"one_hot: classes from {known.min()} to {known.max()}, with num_classes={num_classes}")
+        raise OutOfRangeError(
+            f"one_hot: the classes range from {known.min()} to {known.max()}, but num_classes={num_classes}"
+        )
     check_size("one_hot", (*x.shape, num_classes), as_dtype(dtype))
     x = cast(x, int64)
     if not isinstance(known, np.ndarray):

@@ -1,7 +1,8 @@
-"""Sampling images and volumes at places that a grid says, with derivatives by the values and by the places.
+"""Sampling images and volumes at the coordinates in a grid, with derivatives with respect to the values and the
+coordinates.
 
-A place is a point of [-1, 1] along each axis, x first. It becomes a place among the elements, is kept inside as
-`padding_mode` says, and the neighbours are read at once, flat indices into each image, and weighted.
+A coordinate is in [-1, 1] along each axis, x first. It is mapped to element positions and clipped according to
+`padding_mode`; the neighbours are read at once, through flat indices into each image, and weighted.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ Coordinate = Callable[[Node, int], Node]
 def grid_sample(
     x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Node:
-    """`x` (N, C, H, W) at the places of `grid` (N, Ho, Wo, 2), as (N, C, Ho, Wo); volumes have one axis more.
+    """Sample `x` (N, C, H, W) at the coordinates in `grid` (N, Ho, Wo, 2), as (N, C, Ho, Wo); volumes have one more
+    axis.
 
-    The last axis of the grid is a place (x, y) from -1 to 1; with `align_corners` these are the centres of the corner
-    elements, without it their outer edges. `mode` is "bilinear" (of a volume too), "nearest" or "bicubic". Outside
-    there are zeros, or the element at the border, or (`padding_mode="reflection"`) the image mirrored.
+    The last axis of the grid is a coordinate (x, y) from -1 to 1; with `align_corners` these are the centres of the
+    corner elements, without it their outer edges. `mode` is "bilinear" (also for volumes), "nearest" or "bicubic".
+    `padding_mode` gives the values outside: "zeros", "border" (the nearest element), or "reflection" (the image
+    mirrored).
 
     >>> import wengert as wg
     >>> image = wg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
@@ -63,14 +66,15 @@ def _checked(x: Node, grid: Node, mode: str, padding_mode: str) -> Shape:
     axes = x.ndim - 2
     if axes not in (2, 3) or grid.ndim != x.ndim or grid.shape[-1] != axes or grid.shape[0] != x.shape[0]:
         raise ShapeError(
-            "grid_sample: the input is (N, C, H, W) and the grid (N, Ho, Wo, 2), or (N, C, D, H, W) and "
+            "grid_sample: the input must be (N, C, H, W) and the grid (N, Ho, Wo, 2), or (N, C, D, H, W) and "
             f"(N, Do, Ho, Wo, 3); their shapes are {x.shape} and {grid.shape}"
         )
     if 0 in x.shape[2:]:
         raise ShapeError(f"grid_sample: shape {x.shape} has no elements to sample")
     if mode not in MODES or padding_mode not in PADDINGS:
         raise ArgumentError(
-            f"grid_sample: mode is one of {', '.join(MODES)} and padding_mode one of {', '.join(PADDINGS)}; they are "
+            f"grid_sample: mode must be one of {', '.join(MODES)} and padding_mode one of {', '.join(PADDINGS)}; they "
+            "are "
             f"{mode!r} and {padding_mode!r}"
         )
     if mode == "bicubic" and axes == 3:
@@ -171,7 +175,7 @@ def _by_cubics(read: _Reader, places: Sequence[Node], sizes: Shape, inside: Coor
 
 
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Node:
-    """The grid for `grid_sample` that maps each place of an output of this size by a matrix.
+    """The grid for `grid_sample` that maps each position in an output of this size by an affine matrix.
 
     `theta` is (N, 2, 3) and `size` (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W) for volumes.
 
@@ -185,7 +189,8 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
     axes = len(sizes) - 2
     if axes not in (2, 3) or theta.shape != (sizes[0], axes, axes + 1):
         raise ShapeError(
-            "affine_grid: theta is (N, 2, 3) for a size (N, C, H, W) or (N, 3, 4) for (N, C, D, H, W); its shape is "
+            "affine_grid: theta must be (N, 2, 3) for a size (N, C, H, W) or (N, 3, 4) for (N, C, D, H, W); its "
+            "shape is "
             f"{theta.shape}, and the size {sizes}"
         )
     spans = [_centres(n, bool(align_corners)) for n in sizes[2:]]

@@ -1,4 +1,5 @@
-"""Histograms, and the most frequent element. Sums of weights have a derivative by those; counts have none."""
+"""Histograms, and the most frequent element. Sums of weights are differentiable with respect to the weights; counts are
+not."""
 
 from __future__ import annotations
 
@@ -27,26 +28,28 @@ from wengert.ops.sorting import ValuesAndIndices, searchsorted
 
 
 class Histogram(NamedTuple):
-    """How many values there are in each bin, and the bins' edges."""
+    """The number of values in each bin, and the bins' edges."""
 
     hist: Any
     bin_edges: Any
 
 
 def _edges(x: Node, bins: Any, span: Any, name: str) -> Node:
-    """The edges of the bins: given, or so many bins of one width over a range, that of the values without one."""
+    """The edges of the bins: given, or this many bins of one width over a range, that of the values without one."""
     if not isinstance(bins, (int, np.integer)):
         edges = beside(x, bins)
         if edges.ndim != 1 or edges.shape[0] < 2:
-            raise ShapeError(f"{name}: the edges of bins are a vector of two or more, not shape {edges.shape}")
+            raise ShapeError(f"{name}: the edges of bins must be a vector of two or more, not shape {edges.shape}")
         return stop_gradient(edges if edges.dtype in INEXACT else cast(edges, default_float))
     if bins < 1 or isinstance(bins, bool):
-        raise ArgumentError(f"{name}: the number of bins is positive, not {bins!r}")
+        raise ArgumentError(f"{name}: the number of bins must be positive, not {bins!r}")
     wide = x.dtype if x.dtype in INEXACT else float64
     if span is not None:
         low, high = (float(end) for end in span)
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise ArgumentError(f"{name}: the range goes from a finite number up to another, not from {low} to {high}")
+            raise ArgumentError(
+                f"{name}: the range must go from a finite number up to a larger one, not from {low} to {high}"
+            )
         low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
         return linspace(low, high, int(bins) + 1, dtype=wide, device=x.device)
     if not x.size:
@@ -73,7 +76,7 @@ def _counted(places: Node, inside: Node, size: int, weights: Any, name: str) -> 
     else:
         given = as_node(weights)
         if given.shape != inside.shape:
-            raise ShapeError(f"{name}: weights of shape {given.shape} for values of shape {inside.shape}")
+            raise ShapeError(f"{name}: weights of shape {given.shape} do not match values of shape {inside.shape}")
         amounts = where(inside, given, 0)
     empty = zeros((size,), dtype=amounts.dtype, device=places.device)
     return index_add(empty, 0, cast(places, int64), amounts)
@@ -85,11 +88,11 @@ def _density(counts: Node, widths: Node) -> Node:
 
 
 def histogram(x: Any, /, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> Histogram:
-    """How many elements of `x` are in each bin, and the bins' edges, as in NumPy.
+    """Count the elements of `x` in each bin; returns the counts and the bins' edges, as in NumPy.
 
-    `bins` is their number, or the edges. `range` is where the bins of one width begin and end, the smallest and the
-    largest element without it. With `weights` their sums, which are differentiable in them; with `density` the integral
-    over the bins is 1.
+    `bins` is their number, or the edges. `range` is the interval that equal bins cover, by default from the smallest to
+    the largest element. With `weights`, the counts are sums of weights, differentiable with respect to them; with
+    `density`, the integral over the bins is 1.
 
     >>> import wengert as wg
     >>> wg.histogram(wg.tensor([1.0, 2.0, 4.0]), bins=3).hist.tolist()
@@ -106,9 +109,9 @@ def histogram(x: Any, /, bins: Any = 10, range: Any = None, weights: Any = None,
 
 
 def histc(x: Any, /, bins: int = 100, min: float = 0, max: float = 0) -> Node:
-    """How many elements of `x` are in each of `bins` bins between `min` and `max`, in the dtype of `x`.
+    """Count the elements of `x` in each of `bins` equal bins between `min` and `max`, in the dtype of `x`.
 
-    Where both are equal they are the smallest and the largest element.
+    If both are equal, the smallest and the largest element are used.
 
     >>> import wengert as wg
     >>> wg.histc(wg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3).tolist()
@@ -116,13 +119,13 @@ def histc(x: Any, /, bins: int = 100, min: float = 0, max: float = 0) -> Node:
     """
     x = as_node(x)
     if min > max:
-        raise ArgumentError(f"histc: the bins go from min up to max, not from {min} to {max}")
+        raise ArgumentError(f"histc: the bins must go from min up to max, not from {min} to {max}")
     span = None if min == max else (min, max)
     return cast(histogram(x, bins=bins, range=span).hist, x.dtype)
 
 
 class HistogramOfPoints(NamedTuple):
-    """How many points there are in each cell, and the edges along each axis."""
+    """The number of points in each cell, and the edges along each axis."""
 
     hist: Any
     bin_edges: Any
@@ -131,7 +134,7 @@ class HistogramOfPoints(NamedTuple):
 def histogramdd(
     sample: Any, /, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
 ) -> HistogramOfPoints:
-    """How many points, the rows of `sample`, are in each cell of a grid, and the edges along each axis.
+    """Count the points (the rows of `sample`) in each cell of a grid; returns the counts and the edges along each axis.
 
     `bins` is a number, or for each axis a number or the edges; `range` a pair for each axis.
 
@@ -205,7 +208,7 @@ MODE: Op = Op(
 
 
 def mode(x: Any, /, axis: int = -1, keepdims: bool = False) -> ValuesAndIndices:
-    """The most frequent element along an axis, the smallest of several, and the last place where it is.
+    """The most frequent element along an axis (the smallest of several), and its last index.
 
     >>> import wengert as wg
     >>> wg.mode(wg.tensor([3.0, 1.0, 3.0, 1.0, 2.0])).values.item()
@@ -213,7 +216,7 @@ def mode(x: Any, /, axis: int = -1, keepdims: bool = False) -> ValuesAndIndices:
     """
     x = as_node(x)
     if x.dtype.kind == "c":
-        raise DTypeError("mode takes real numbers: complex ones have no order")
+        raise DTypeError("mode takes real numbers: complex ones are not ordered")
     if x.ndim == 0:
         return ValuesAndIndices(x, operand(np.int64(0), int64, x.device))
     at = normalize_axis(axis, x.ndim, "mode")

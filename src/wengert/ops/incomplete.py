@@ -1,7 +1,8 @@
-"""The incomplete gamma and beta functions and Hurwitz's zeta function, with derivatives by their parameters.
+"""The incomplete gamma and beta functions and Hurwitz's zeta function, with derivatives with respect to their
+parameters.
 
-The references compute with truncated series in the parameters (`taylor`), so that derivatives by those, of any order,
-are as exact as the functions. Derivatives by `x` are closed forms.
+The references compute with truncated series in the parameters (`taylor`), so that derivatives with respect to those, of
+any order, are as accurate as the functions. Derivatives with respect to `x` are closed forms.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _TINY = 1e-300
 
 
 def log1p_minus(x: Array) -> Array:
-    """log(1 + x) - x: near 0 by the series of atanh, in which nothing cancels."""
+    """log(1 + x) - x: near 0 by the series of atanh, which avoids cancellation."""
     z = np.where(np.abs(x) < 0.3, x, 0) / (2 + np.where(np.abs(x) < 0.3, x, 0))
     square, total = z * z, np.zeros_like(z)
     for k in range(29, 1, -2):
@@ -105,7 +106,7 @@ def _gamma_small(a: Array, x: Array, n: int) -> Array:
 
 
 def igamma(a: Array, x: Array, upper: bool, n: int) -> Array:
-    """The n-th derivative by a of P, the regularised lower incomplete gamma function, or of Q = 1 - P."""
+    """The n-th derivative with respect to a of P, the regularised lower incomplete gamma function, or of Q = 1 - P."""
     result = np.full(x.shape, np.nan)
 
     def fill(here: Array, method: Callable[..., Array], of_upper: bool) -> None:
@@ -134,7 +135,7 @@ def igamma(a: Array, x: Array, upper: bool, n: int) -> Array:
 
 
 def log_beta(a: Array, b: Array) -> Array:
-    """log(|B(a, b)|): of large arguments by Stirling's series, so that no large numbers cancel."""
+    """log(|B(a, b)|): for large arguments by Stirling's series, to avoid cancellation."""
     low: Array = np.where(np.abs(a) < np.abs(b), a, b)
     high: Array = np.where(np.abs(a) < np.abs(b), b, a)
     direct = _lgamma(a) + _lgamma(b) - _lgamma(a + b)
@@ -199,7 +200,8 @@ def _beta_fraction(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Arr
 
 
 def betainc(a: Array, b: Array, x: Array, i: int, j: int) -> Array:
-    """The derivative of order i by a and j by b of the regularised incomplete beta function."""
+    """The derivative of order i with respect to a and j with respect to b of the regularised incomplete beta
+    function."""
     result = np.full(x.shape, np.nan)
     valid = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     below = x < (a + 1) / (a + b + 2)
@@ -223,7 +225,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 
 
 def zeta(s: Array, q: Array, n: int) -> Array:
-    """The n-th derivative by s of Hurwitz's zeta function, the sum of (q + k)^-s: Euler and Maclaurin's formula."""
+    """The n-th derivative with respect to s of Hurwitz's zeta function, by the Euler-Maclaurin formula."""
     whole = s == np.floor(s)
     valid = (s > 1) & ((q > 0) | (whole & (q != np.floor(q)))) & (q > -1e5) & np.isfinite(s) & np.isfinite(q)
     valid &= (q > 0) | (n == 0)

@@ -2,8 +2,8 @@
 
 A key becomes a Selection in two steps. First a slice of each axis, turned round where its step is negative, with axes
 dropped (integers) and put in (None): movement only. Then integer arrays along some of the axes that are left: a gather.
-Writing goes the same way back. A boolean mask is the integer arrays of its true places; where these are, and how many,
-only its value says, so it is looked at, except to fill its places with what needs no counting: `where` does that.
+Writing reverses these steps. A boolean mask becomes the integer arrays of its true elements; their indices and number
+depend on its value, so it is read, except when filling with a value that needs no counting: `where` does that.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Look = Callable[[Node], Any]
 def known(node: Node) -> Any:
     """The array of a node that has been computed."""
     if not isinstance(node.buffer, np.ndarray):
-        raise AbstractValueError(f"the value of {node!r} is not known here")
+        raise AbstractValueError(f"the value of {node!r} is not known while a function is recorded")
     return node.buffer
 
 
 def get_item(x: Node, key: Any, look: Look = known) -> Node:
-    """`x[key]`. `look` gives the value of a boolean mask."""
+    """`x[key]`. `look` returns the value of a boolean mask."""
     kind = type(key)
     if kind is int:
         return _row(x, key)
@@ -115,7 +115,7 @@ def _rows(x: Node, key: slice) -> Node:
 
 
 def _out_of_range(i: int, size: int, axis: int) -> OutOfRangeError:
-    there = f"there are {-size} to {size - 1}" if size else "it has no elements"
+    there = f"valid are {-size} to {size - 1}" if size else "it has no elements"
     return OutOfRangeError(f"x[key]: index {i} is out of range for axis {axis} of size {size}; {there}")
 
 
@@ -124,9 +124,9 @@ def _span(key: slice, size: int) -> tuple[int, int, int, bool]:
     try:
         start, stop, step = key.indices(size)
     except TypeError:
-        raise DTypeError(f"x[key]: a slice is made of integers, not {key!r}") from None
+        raise DTypeError(f"x[key]: a slice must be made of integers, not {key!r}") from None
     except ValueError:
-        raise OutOfRangeError("x[key]: a slice with step 0 never moves") from None
+        raise OutOfRangeError("x[key]: the step of a slice cannot be 0") from None
     count = len(range(start, stop, step))
     if count <= 1:
         return (start if count else 0), 1, count, False
@@ -142,7 +142,7 @@ def _too_many(count: int, shape: Shape) -> OutOfRangeError:
 
 
 class Selection:
-    """What a key means for a value of some shape."""
+    """What a key selects from a value of some shape."""
 
     def __init__(self, shape: Shape, key: Any, look: Look) -> None:
         self.starts: list[int] = []
@@ -167,7 +167,9 @@ class Selection:
         axis = len(self.starts)
         fits = shape[axis : axis + len(mask.shape)]
         if len(fits) < len(mask.shape) or any(n not in (0, size) for n, size in zip(mask.shape, fits)):
-            raise OutOfRangeError(f"x[mask]: a mask of shape {mask.shape} for axes of shape {fits}: they must be equal")
+            raise OutOfRangeError(
+                f"x[mask]: a mask of shape {mask.shape} does not match the indexed axes of shape {fits}"
+            )
         for places in mask.places:
             self._add(places, shape)
 
@@ -226,14 +228,14 @@ class Selection:
         return moveaxis(part, list(range(len(axes))), axes) if self.front else part
 
     def read(self, x: Node) -> Node:
-        """The elements of `x` that are selected."""
+        """Read the selected elements of `x`."""
         part = self._sliced(x)
         if not self.indices:
             return part
         return GATHER(self._gathered(part), *self.indices.values(), axis=self._first_array())
 
     def write(self, x: Node, values: Node) -> Node:
-        """`x` with the elements that are selected replaced."""
+        """`x` with the selected elements replaced."""
         if not self.indices:
             return self._put_back(x, _fitted(values, tuple(self.shape)))
         part = self._gathered(self._sliced(x))
@@ -245,14 +247,14 @@ class Selection:
 
 
 class Mask(NamedTuple):
-    """An array of booleans in a key: its shape, and where it is true, an array of integers for each of its axes."""
+    """A boolean array in a key: its shape, and the indices where it is true, one integer array for each axis."""
 
     shape: Shape
     places: Sequence[Node]
 
 
 class Truth:
-    """A single boolean in a key: an axis of its own, with one element if it is true and none if it is false."""
+    """A single boolean in a key: it adds an axis with one element if true and none if false."""
 
     def __init__(self, value: bool) -> None:
         self.index = data(np.zeros(int(value), np.int64))
@@ -312,7 +314,7 @@ def _array(array: Any) -> Any:
     if array.dtype == bool_:
         return Mask(array.shape, [data(places) for places in np.nonzero(array)]) if array.ndim else Truth(bool(array))
     if array.dtype.kind not in "iu":
-        raise DTypeError(f"x[key]: an array of {array.dtype} is no index; {_INDICES}")
+        raise DTypeError(f"x[key]: an array of {array.dtype} is not an index; {_INDICES}")
     if not array.ndim:
         return int(array)
     read = from_outside(array)
@@ -321,7 +323,7 @@ def _array(array: Any) -> Any:
 
 def _integers(node: Node) -> Node:
     if node.dtype not in INTEGER:
-        raise DTypeError(f"x[key]: a tensor of {node.dtype} is no index; {_INDICES}. Cast with astype(wg.int64)")
+        raise DTypeError(f"x[key]: a tensor of {node.dtype} is not an index; {_INDICES}. Cast with astype(wg.int64)")
     return node
 
 
@@ -330,8 +332,9 @@ def _mask(mask: Node, look: Look) -> Mask | Truth:
         return Mask(mask.shape, places_of(mask, look)) if mask.ndim else Truth(bool(look(mask)))
     except AbstractValueError as error:
         raise AbstractValueError(
-            "x[mask] has as many elements as the mask has true ones, and how many is not known while recording with "
-            "abstract inputs. Keep the size: wg.where(mask, x, 0), or wg.topk(x, k) for a fixed number of them"
+            "x[mask] has as many elements as the mask has true ones, a number that is not known while a function is "
+            "recorded with abstract inputs. Keep the size: wg.where(mask, x, 0), or wg.topk(x, k) for a fixed number "
+            "of them"
         ) from error
 
 

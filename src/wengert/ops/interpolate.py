@@ -1,6 +1,6 @@
 """Interpolation to another size, an axis at a time.
 
-Along an axis a new element is a weighted sum of a few old ones (their places and weights are known while recording):
+Along an axis a new element is a weighted sum of a few old ones (their indices and weights are known while recording):
 one for the nearest, two for linear, four for cubic interpolation. With `antialias`, when an axis shrinks, the weights
 reach over as many more; that is a product with a matrix. The area mode is adaptive pooling.
 """
@@ -38,14 +38,14 @@ def _sizes_and_steps(
         raise ArgumentError("interpolate: give either size or scale_factor")
     if size is not None:
         if recompute:
-            raise ArgumentError("interpolate: recompute_scale_factor goes with a scale_factor, not with a size")
+            raise ArgumentError("interpolate: recompute_scale_factor requires a scale_factor, not a size")
         targets = per_axis(size, len(sizes), "interpolate", "size")
         steps = [n / t for n, t in zip(sizes, targets)]
     else:
         factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * len(sizes)
         if len(factors) != len(sizes) or not all(isinstance(f, (int, float)) and f > 0 for f in factors):
             raise ArgumentError(
-                f"interpolate: scale_factor is a positive number or {len(sizes)} of them, not {scale_factor!r}"
+                f"interpolate: scale_factor must be a positive number or {len(sizes)} of them, not {scale_factor!r}"
             )
         targets = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
         if 0 in targets:
@@ -91,7 +91,7 @@ def _between(x: Node, axis: int, target: int, step: float, align_corners: bool) 
 
 
 def cubic_weights(t: Any, a: float = -0.75) -> list[Any]:
-    """The weights of four neighbours of a place `t` past the second of them, of an array or a node (Keys, 1981)."""
+    """The weights of the four neighbours of a point `t` past the second one, for an array or a node (Keys, 1981)."""
 
     def near(d: Any) -> Any:
         return ((a + 2) * d - (a + 3)) * d * d + 1
@@ -146,13 +146,13 @@ def _antialiased(x: Node, axis: int, target: int, step: float, cubic: bool) -> N
 
 def _check_mode(x: Node, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if x.ndim < 3 or 0 in x.shape[2:]:
-        raise ShapeError(f"interpolate: the input is (N, C, *spatial) and not empty; its shape is {x.shape}")
+        raise ShapeError(f"interpolate: the input must be (N, C, *spatial) and not empty; its shape is {x.shape}")
     if mode not in MODES:
-        raise ArgumentError(f"interpolate: mode is one of {', '.join(MODES)}, not {mode!r}")
+        raise ArgumentError(f"interpolate: mode must be one of {', '.join(MODES)}, not {mode!r}")
     if mode not in _SMOOTH and align_corners is not None:
-        raise ArgumentError(f'interpolate: align_corners goes with the linear modes and bicubic, not with "{mode}"')
+        raise ArgumentError(f'interpolate: align_corners requires a linear mode or bicubic, not "{mode}"')
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ArgumentError(f'interpolate: antialias goes with "bilinear" and "bicubic", not with "{mode}"')
+        raise ArgumentError(f'interpolate: antialias requires "bilinear" or "bicubic", not "{mode}"')
     if mode in _SMOOTH and x.ndim - 2 != _SMOOTH[mode]:
         raise ShapeError(f'interpolate: mode "{mode}" takes {_SMOOTH[mode]} spatial axes; the shape is {x.shape}')
     if mode == "area" and x.ndim > 5:
@@ -168,12 +168,12 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Node:
-    """`x` (N, C, *spatial) resized to `size`, or by `scale_factor`: numbers or one for each spatial axis.
+    """Resize `x` (N, C, *spatial) to `size`, or by `scale_factor`: one number, or one for each spatial axis.
 
     `mode` is "nearest", "nearest-exact", "area", or "linear", "bilinear", "trilinear" for one, two, three spatial axes,
-    or "bicubic" for two. With `align_corners` the corner elements keep their values; without it, pixels are areas and
-    their centres are what is aligned. With `recompute_scale_factor` the factor is that of the sizes, which are whole
-    numbers. `antialias` makes a smaller image as Pillow does, for "bilinear" and "bicubic".
+    or "bicubic" for two. With `align_corners` the centres of the corner elements are aligned, so they keep their
+    values; without it, the outer edges are aligned. With `recompute_scale_factor` the factor is computed from the
+    sizes, which are integers. `antialias` downsizes as Pillow does, for "bilinear" and "bicubic".
 
     >>> import wengert as wg
     >>> wg.interpolate(wg.tensor([[[0.0, 1.0]]]), size=4, mode="linear").tolist()

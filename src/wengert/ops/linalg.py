@@ -1,4 +1,4 @@
-"""Matrix products, and what is solved with them: systems, inverses, determinants.
+"""Matrix products, linear systems, inverses and determinants.
 
 Matrices are the last two axes; the axes before them are a batch, and two operands' batches broadcast. Neighbours:
 `contract` writes other products as `matmul`, `decompose` holds the factorisations.
@@ -29,16 +29,16 @@ from wengert.ops.reduce import SUM
 
 
 def over_lanes(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    """The batching rule of an op that maps over leading axes by itself: lanes are one more of them."""
+    """The batching rule of an op that already maps over leading axes: lanes are one more such axis."""
     rank = max(source.ndim - lanes for source, lanes in zip(sources, batched))
     return y.op(*[with_rank(s, rank) if lanes else s for s, lanes in zip(sources, batched)], **y.attrs)
 
 
 def as_matrices(x: Any, name: str, square: bool = False) -> Node:
-    """`x` as matrices of floating-point numbers. Integers become the default float dtype."""
+    """Check `x` as floating-point matrices. Integers become the default float dtype."""
     x = as_node(x)
     if x.ndim < 2:
-        raise ShapeError(f"{name} takes a matrix, or a batch of them in the axes before; the shape is {x.shape}")
+        raise ShapeError(f"{name} takes a matrix, or a batch of matrices; the shape is {x.shape}")
     if square and x.shape[-1] != x.shape[-2]:
         hint = "; pinv takes any shape" if name in ("inv", "solve") else ""
         raise ShapeError(f"{name} takes square matrices; shape {x.shape} is {x.shape[-2]} by {x.shape[-1]}{hint}")
@@ -46,7 +46,7 @@ def as_matrices(x: Any, name: str, square: bool = False) -> Node:
 
 
 def adjoint(x: Node) -> Node:
-    """The conjugate transpose of matrices; of real ones the transpose."""
+    """The conjugate transpose of matrices; for real ones, the transpose."""
     return matrix_transpose(conjugate(x))
 
 
@@ -114,7 +114,7 @@ def matmul(x1: Any, x2: Any, /) -> Node:
     if len(a.shape) > 1 and len(b.shape) > 1 and a.dtype is b.dtype:
         return MATMUL(a, b)
     if a.ndim == 0 or b.ndim == 0:
-        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: a number is no matrix; multiply with *")
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: a scalar is not a matrix; multiply with *")
     meet = promote(a.dtype, b.dtype)
     left = cast(reshape(a, (1, a.shape[0])) if a.ndim == 1 else a, meet)
     right = cast(reshape(b, (b.shape[0], 1)) if b.ndim == 1 else b, meet)
@@ -135,8 +135,8 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Node:
     x, weight = operands(x, weight)
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ShapeError(
-            f"linear: a weight of shape {weight.shape}, (out_features, in_features), does not go with an input of "
-            f"shape {x.shape}, whose last axis is in_features"
+            f"linear: a weight of shape {weight.shape}, (out_features, in_features), does not match an input of shape "
+            f"{x.shape}, whose last axis must be in_features"
         )
     y = matmul(x, matrix_transpose(weight))
     return y if bias is None else y + as_node(bias)
@@ -174,9 +174,9 @@ SOLVE = Op(
 
 
 def solve(x1: Any, x2: Any, /, *, left: bool = True) -> Node:
-    """The `x` with `x1 @ x = x2`. `x2` is a vector if it has one axis, otherwise (a batch of) matrices of columns.
+    """Solve `x1 @ x = x2` for `x`. `x2` is a vector if it has one axis, otherwise (a batch of) matrices of columns.
 
-    With `left=False` the `x` with `x @ x1 = x2`; the rows of `x2` are right sides then.
+    With `left=False`, solves `x @ x1 = x2` instead; the rows of `x2` are then the right-hand sides.
 
     >>> import wengert as wg
     >>> wg.linalg.solve(wg.tensor([[2.0, 0.0], [0.0, 4.0]]), wg.tensor([2.0, 2.0])).tolist()
@@ -190,24 +190,24 @@ def solve(x1: Any, x2: Any, /, *, left: bool = True) -> Node:
 
 
 def transposed_system(solved: Callable[[Node, Node], Node], x1: Any, x2: Any) -> Node:
-    """The `x` with `x @ x1 = x2`, by what solves `x1.mT @ x.mT = x2.mT`; a vector is its own transpose."""
+    """Solve `x @ x1 = x2` through `x1.mT @ x.mT = x2.mT`; a vector is its own transpose."""
     a, b = operands(x1, x2)
     x = solved(matrix_transpose(a), matrix_transpose(b) if b.ndim > 1 else b)
     return matrix_transpose(x) if b.ndim > 1 else x
 
 
 def system(name: str, x1: Any, x2: Any) -> tuple[Node, Node, bool]:
-    """The matrix and the right side of a system in one dtype, and whether the right side was a vector."""
+    """The matrix and the right-hand side of a system in one dtype, and whether the right-hand side was a vector."""
     a, b = operands(x1, x2)
     a = as_matrices(a, name, square=True)
     if b.ndim == 0:
-        raise ShapeError(f"{name}: the right side is one number; it needs {a.shape[-1]} rows")
+        raise ShapeError(f"{name}: the right-hand side is one number, but needs {a.shape[-1]} rows")
     vector = b.ndim == 1
     columns = reshape(b, (b.shape[0], 1)) if vector else b
     n = a.shape[-1]
     if columns.shape[-2] != n:
         raise ShapeError(
-            f"{name}: a matrix of shape {a.shape} needs a right side with {n} rows; shape {b.shape} has "
+            f"{name}: a matrix of shape {a.shape} needs a right-hand side with {n} rows; shape {b.shape} has "
             f"{columns.shape[-2]}" + _right_side_hint(a, b)
         )
     meet = promote(a.dtype, b.dtype)
@@ -216,7 +216,7 @@ def system(name: str, x1: Any, x2: Any) -> tuple[Node, Node, bool]:
 
 def _right_side_hint(a: Node, b: Node) -> str:
     if b.shape == a.shape[:-1]:
-        return ". For a vector in each lane take x2[..., None]"
+        return ". For a vector in each lane use x2[..., None]"
     return ". x2.mT would fit" if b.ndim > 1 and b.shape[-1] == a.shape[-1] else ""
 
 
@@ -248,9 +248,9 @@ TRIANGULAR_SOLVE = Op(
 
 
 def triangular_solve(a: Any, b: Any, /, *, upper: bool = False, unit_diagonal: bool = False) -> Node:
-    """The `x` with `a @ x = b` for a triangular `a`; the other triangle is not looked at.
+    """Solve `a @ x = b` for `x` with a triangular `a`; the other triangle is ignored.
 
-    With `unit_diagonal` the diagonal is taken as ones and is not looked at either. `b` is as in `solve`.
+    With `unit_diagonal` the diagonal is assumed to be ones and also ignored. `b` is as in `solve`.
 
     >>> import wengert as wg
     >>> wg.linalg.triangular_solve(wg.tensor([[2.0, 0.0], [1.0, 1.0]]), wg.tensor([[2.0], [3.0]])).tolist()
@@ -260,7 +260,7 @@ def triangular_solve(a: Any, b: Any, /, *, upper: bool = False, unit_diagonal: b
 
 
 def solve_triangular(a: Any, b: Any, /, *, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Node:
-    """`triangular_solve` by PyTorch's name: with `left=False` the `x` with `x @ a = b`.
+    """`triangular_solve` under PyTorch's name; with `left=False` it solves `x @ a = b`.
 
     >>> import wengert as wg
     >>> wg.linalg.solve_triangular(wg.tensor([[2.0, 1.0], [0.0, 4.0]]), wg.tensor([4.0, 8.0]), upper=True).tolist()
@@ -293,7 +293,7 @@ INV = Op(
 
 
 def inv(x: Any, /) -> Node:
-    """The inverse of square matrices. To apply it, `solve(x, b)` is faster and more exact than `inv(x) @ b`.
+    """The inverse of square matrices. To apply it, `solve(x, b)` is faster and more accurate than `inv(x) @ b`.
 
     >>> import wengert as wg
     >>> wg.linalg.inv(wg.tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
@@ -311,7 +311,7 @@ def matrix_power(x: Any, n: int, /) -> Node:
     """
     x = as_matrices(x, "matrix_power", square=True)
     if not isinstance(n, (int, np.integer)):
-        raise DTypeError(f"matrix_power: the power is an integer, not {n!r}")
+        raise DTypeError(f"matrix_power: the power must be an integer, not {n!r}")
     if n == 0:
         return broadcast_to(eye(x.shape[-1], dtype=x.dtype, device=x.device), x.shape)
     base, rest = (inv(x), -n) if n < 0 else (x, n)
@@ -333,7 +333,7 @@ def _of_matrix(x: Node) -> Shape:
 
 
 def over_matrix(numbers: Node) -> Node:
-    """One number a matrix, with two axes of size 1 behind: it broadcasts against the matrices."""
+    """One number for each matrix, with two trailing axes of size 1 so that it broadcasts against the matrices."""
     return expand_dims(numbers, axis=(-2, -1))
 
 
@@ -383,7 +383,7 @@ DET = Op(
 def det(x: Any, /) -> Node:
     """The determinant of square matrices.
 
-    Its derivative, the matrix of cofactors, is exact for singular matrices too; the second derivative divides by the
+    Its derivative, the matrix of cofactors, is correct for singular matrices too; the second derivative divides by the
     determinant and is NaN there. `slogdet` does not overflow for large matrices.
 
     >>> import wengert as wg
@@ -423,7 +423,7 @@ SLOGDET = Op(
 
 
 def slogdet(x: Any, /) -> Slogdet:
-    """The sign of the determinant and the logarithm of its size, which neither over- nor underflow.
+    """The sign of the determinant and the logarithm of its absolute value, without overflow or underflow.
 
     >>> import wengert as wg
     >>> sign, logabsdet = wg.linalg.slogdet(wg.tensor([[0.0, 1.0], [1.0, 0.0]]))

@@ -1,7 +1,7 @@
-"""Losses: how far predictions are from targets, as PyTorch has them; compositions in their stable forms.
+"""Losses between predictions and targets, as in PyTorch; compositions in numerically stable forms.
 
-`reduction` is "none" (a loss for each element), "sum" or "mean". Predictions and targets have the same shape unless it
-is said otherwise: a column against a row would broadcast to a matrix, and train quietly to nonsense.
+`reduction` is "none" (a loss for each element), "sum" or "mean". Predictions and targets have the same shape unless
+documented otherwise: a column against a row would broadcast to a matrix and silently train to nonsense.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from wengert.ops.reduce import mean, norm, sum
 
 
 def reduce(name: str, losses: Node, reduction: str) -> Node:
-    """The losses themselves, their mean or their sum. Half precision is added up, and divided, in float32."""
+    """Reduce losses to their mean or sum, or return them as they are. Half precision is summed and divided in
+    float32."""
     check_reduction(name, reduction)
     if reduction == "none":
         return losses
@@ -31,7 +32,8 @@ def reduce(name: str, losses: Node, reduction: str) -> Node:
 
 
 def pair(name: str, x: Any, target: Any) -> tuple[Node, Node]:
-    """Predictions and targets of one shape and one floating dtype; the targets may be integers."""
+    """Check that predictions and targets have one shape, and convert them to one floating dtype; targets may be
+    integers."""
     x, target = operands(x, target)
     require_floating(name, x)
     if x.shape != target.shape:
@@ -44,7 +46,7 @@ def pair(name: str, x: Any, target: Any) -> tuple[Node, Node]:
 
 
 def weighted(name: str, losses: Node, weight: Any) -> Node:
-    """Losses times weights that broadcast to them."""
+    """Multiply losses by weights that broadcast to them."""
     if weight is None:
         return losses
     weight = as_node(weight)
@@ -80,14 +82,14 @@ def l1_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
 
 
 def smooth_l1_loss(x: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Node:
-    """`d**2 / (2 * beta)` where the absolute difference d is below `beta`, `d - beta / 2` from there on.
+    """`d**2 / (2 * beta)` where the absolute difference d is below `beta`, `d - beta / 2` beyond.
 
     >>> import wengert as wg
     >>> wg.smooth_l1_loss(wg.tensor([0.0, 3.0]), wg.tensor([0.0, 0.0])).item()
     1.25
     """
     if beta < 0:
-        raise ArgumentError(f"smooth_l1_loss: beta is not negative, as {beta!r} is")
+        raise ArgumentError(f"smooth_l1_loss: beta must be non-negative, not {beta!r}")
     if beta == 0:
         return l1_loss(x, target, reduction)
     x, target = pair("smooth_l1_loss", x, target)
@@ -104,7 +106,7 @@ def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0)
     1.25
     """
     if not delta > 0:
-        raise ArgumentError(f"huber_loss: delta is positive, not {delta!r}")
+        raise ArgumentError(f"huber_loss: delta must be positive, not {delta!r}")
     return smooth_l1_loss(x, target, reduction, delta) * delta
 
 
@@ -112,7 +114,7 @@ def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0)
 
 
 def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Node:
-    """`-(t log p + (1 - t) log(1 - p))` for probabilities p; each logarithm is held at -100 or above.
+    """`-(t log p + (1 - t) log(1 - p))` for probabilities p; each logarithm is clipped to at least -100.
 
     >>> import wengert as wg
     >>> print(wg.binary_cross_entropy(wg.tensor([0.5, 0.5]), wg.tensor([0.0, 1.0])).numpy().round(4))
@@ -128,7 +130,8 @@ def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: str
 def binary_cross_entropy_with_logits(
     x: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Node:
-    """`binary_cross_entropy(sigmoid(x), target)`, exact for logits of any size; positive targets weigh `pos_weight`.
+    """`binary_cross_entropy(sigmoid(x), target)`, accurate for logits of any size; positive targets have the weight
+    `pos_weight`.
 
     >>> import wengert as wg
     >>> print(wg.binary_cross_entropy_with_logits(wg.tensor([0.0, 0.0]), wg.tensor([0.0, 1.0])).numpy().round(4))
@@ -144,7 +147,7 @@ def binary_cross_entropy_with_logits(
 def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Node:
     """`t * (log t - x)` for log-probabilities `x`; targets are probabilities, or their logarithms with `log_target`.
 
-    `reduction` may also be "batchmean": the sum over the size of the first axis, which is the divergence itself.
+    `reduction` may also be "batchmean": the sum divided by the size of the first axis, which is the divergence itself.
 
     >>> import wengert as wg
     >>> wg.kl_div(wg.log(wg.tensor([0.5, 0.5])), wg.tensor([0.5, 0.5]), reduction="sum").item()
@@ -166,7 +169,8 @@ def poisson_nll_loss(
 ) -> Node:
     """The negative log-likelihood of counts under a Poisson distribution of rate exp(x), or `x` without `log_input`.
 
-    Without `full` the term that depends on the target alone is left out; with it, Stirling's formula above 1.
+    Without `full`, the term that depends only on the target is omitted; with it, Stirling's formula is used for targets
+    above 1.
 
     >>> import wengert as wg
     >>> wg.poisson_nll_loss(wg.tensor([0.0]), wg.tensor([2.0])).item()
@@ -186,8 +190,8 @@ def gaussian_nll_loss(
 ) -> Node:
     """The negative log-likelihood of targets under normal distributions of mean `x` and variance `var`, at least `eps`.
 
-    `var` has the input's shape with some sizes 1, or lacks the last axis, or is a number. One below the bound still has
-    the derivative it would have at it. Without `full` the constant is left out.
+    `var` has the input's shape with some sizes 1, or lacks the last axis, or is a number. Below the bound it keeps the
+    derivative at the bound. Without `full`, the constant term is omitted.
 
     >>> import wengert as wg
     >>> print(wg.gaussian_nll_loss(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([2.0])).numpy().round(4))
@@ -200,7 +204,9 @@ def gaussian_nll_loss(
     if var.shape == x.shape[:-1] and x.ndim:
         var = reshape(var, (*var.shape, 1))
     if var.ndim and (var.ndim != x.ndim or any(m not in (1, n) for m, n in zip(var.shape, x.shape))):
-        raise ShapeError(f"gaussian_nll_loss: a variance of shape {var.shape} does not go with the input's {x.shape}")
+        raise ShapeError(
+            f"gaussian_nll_loss: a variance of shape {var.shape} does not match an input of shape {x.shape}"
+        )
     var = var + stop_gradient(clip(var, min=eps) - var)
     losses = 0.5 * (log(var) + square(x - target) / var)
     return reduce("gaussian_nll_loss", losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
@@ -226,7 +232,8 @@ def hinge_embedding_loss(x: Any, target: Any, margin: float = 1.0, reduction: st
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Node:
-    """`max(0, margin - target * (input1 - input2))`: a target of 1 wants the first larger, -1 the second.
+    """`max(0, margin - target * (input1 - input2))`: for a target of 1 the first input should be larger, for -1 the
+    second.
 
     >>> import wengert as wg
     >>> wg.margin_ranking_loss(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([1])).item()
@@ -246,7 +253,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     """
     x1, x2 = pair("cosine_embedding_loss", input1, input2)
     if x1.ndim not in (1, 2):
-        raise ShapeError(f"cosine_embedding_loss: vectors are (N, D) or (D,); their shape is {x1.shape}")
+        raise ShapeError(f"cosine_embedding_loss: vectors must be (N, D) or (D,); their shape is {x1.shape}")
     cosine = cosine_similarity(x1, x2, axis=-1, eps=1e-12)
     cosine, target = pair("cosine_embedding_loss", cosine, target)
     losses = where(equal(target, 1), 1 - cosine, 0) + where(equal(target, -1), positive_part(cosine - margin), 0)
@@ -265,7 +272,7 @@ def triplet_margin_loss(
 ) -> Node:
     """`max(0, margin + |anchor - positive| - |anchor - negative|)`, p-norms along the last axis.
 
-    With `swap` the negative's distance is the smaller of those to the anchor and to the positive.
+    With `swap`, the negative's distance is the smaller of its distances to the anchor and to the positive.
 
     >>> import wengert as wg
     >>> wg.triplet_margin_loss(wg.zeros((1, 2)), wg.zeros((1, 2)), wg.tensor([[3.0, 4.0]])).item()

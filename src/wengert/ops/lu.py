@@ -1,4 +1,4 @@
-"""LU factorisations with partial pivoting, the systems that are solved with them, and factorisations that never raise.
+"""LU factorisations with partial pivoting, linear systems solved with them, and factorisations that never raise errors.
 
 The pivots are SciPy's: `pivots[k]` is the row, counted from 0, that changed places with row k. The functions in `_ex`
 return `info` instead of raising: 0, or the number (from 1) of the pivot, or of the leading minor, that failed.
@@ -127,14 +127,14 @@ FACTOR_LU = Op(
 
 
 class LUFactors(NamedTuple):
-    """Both factors in one matrix (the ones on the diagonal of L are left out), and the rows that changed places."""
+    """Both factors in one matrix (without the unit diagonal of L), and the pivots."""
 
     LU: Any
     pivots: Any
 
 
 class LUInfo(NamedTuple):
-    """`LUFactors` with the number of the first pivot that is zero, 0 where there is none."""
+    """`LUFactors` with the number of the first zero pivot; 0 if there is none."""
 
     LU: Any
     pivots: Any
@@ -161,7 +161,7 @@ def lu_factor(x: Any, /) -> LUFactors:
 
 
 def lu_factor_ex(x: Any, /) -> LUInfo:
-    """`lu_factor`, and `info`: which pivot is the first that is zero, counted from 1; 0 where there is none.
+    """`lu_factor` with `info`: the number of the first zero pivot, counted from 1; 0 if there is none.
 
     >>> import wengert as wg
     >>> wg.linalg.lu_factor_ex(wg.tensor([[1.0, 2.0], [2.0, 4.0]])).info.item()
@@ -181,7 +181,7 @@ def _first_zero(packed: Node) -> Node:
 def lu(x: Any, /) -> PLU:
     """The factors of `x = P @ L @ U`, by Gaussian elimination with partial pivoting.
 
-    The derivative takes the permutation as fixed, and needs the leading block of `x` to be invertible.
+    The derivative treats the permutation as fixed, and requires an invertible leading block of `x`.
 
     >>> import wengert as wg
     >>> p, l, u = wg.linalg.lu(wg.tensor([[1.0, 2.0], [2.0, 2.0]]))
@@ -222,7 +222,7 @@ PIVOTS_TO_ORDER: Op = Op(
 
 
 def lu_solve(factors: Any, b: Any, /, *, trans: int = 0) -> Node:
-    """The `x` with `a @ x = b` by the factors of `a`, the pair from `lu_factor`; `b` is as in `solve`.
+    """Solve `a @ x = b` for `x`, given the factors of `a` from `lu_factor`; `b` is as in `solve`.
 
     `trans` is SciPy's: 1 solves `a.mT @ x = b`, 2 the system of the conjugate transpose.
 
@@ -232,15 +232,19 @@ def lu_solve(factors: Any, b: Any, /, *, trans: int = 0) -> Node:
     [1.0, 1.0]
     """
     if not isinstance(factors, (tuple, list)) or len(factors) < 2:
-        raise ArgumentError("lu_solve takes the pair of factors and pivots that lu_factor returns, and a right side")
+        raise ArgumentError(
+            "lu_solve takes the pair of factors and pivots that lu_factor returns, and a right-hand side"
+        )
     if trans not in (0, 1, 2):
-        raise ArgumentError(f"lu_solve: trans is 0, 1 (the transpose) or 2 (the conjugate transpose), not {trans!r}")
+        raise ArgumentError(
+            f"lu_solve: trans must be 0, 1 (the transpose) or 2 (the conjugate transpose), not {trans!r}"
+        )
     packed, columns, vector = system("lu_solve", factors[0], b)
     pivots = as_node(factors[1])
     if pivots.dtype.kind not in "iu":
-        raise DTypeError(f"lu_solve: the pivots are integers, not {pivots.dtype}")
+        raise DTypeError(f"lu_solve: the pivots must be integers, not {pivots.dtype}")
     if pivots.shape[-1:] != packed.shape[-1:]:
-        raise ShapeError(f"lu_solve: {pivots.shape[-1]} pivots for matrices of {packed.shape[-1]} rows")
+        raise ShapeError(f"lu_solve: got {pivots.shape[-1]} pivots for matrices of {packed.shape[-1]} rows")
     order = PIVOTS_TO_ORDER(pivots, rows=packed.shape[-1])
     solved = _solve_transposed(packed, order, columns, trans == 1) if trans else _solve_factored(packed, order, columns)
     return reshape(solved, solved.shape[:-1]) if vector else solved
@@ -259,7 +263,7 @@ def _solve_transposed(packed: Node, order: Node, columns: Node, plain: bool) -> 
 
 
 def cholesky_solve(b: Any, factor: Any, /, *, upper: bool = False) -> Node:
-    """The `x` with `a @ x = b` by the Cholesky factor of `a`: the lower one, the upper one with `upper`.
+    """Solve `a @ x = b` for `x`, given the Cholesky factor of `a`: the lower one, or the upper one with `upper`.
 
     >>> import wengert as wg
     >>> factor = wg.linalg.cholesky(wg.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -314,28 +318,28 @@ FAILING_MINOR: Op = Op(
 
 
 class CholeskyInfo(NamedTuple):
-    """The factor, and which leading minor is the first that is not positive; 0 where all are."""
+    """The factor, and the number of the first leading minor that is not positive; 0 if all are."""
 
     L: Any
     info: Any
 
 
 class InverseInfo(NamedTuple):
-    """The inverse, and which pivot is the first that is zero; 0 where none is."""
+    """The inverse, and the number of the first zero pivot; 0 if there is none."""
 
     inverse: Any
     info: Any
 
 
 class SolveInfo(NamedTuple):
-    """The solution, and which pivot is the first that is zero; 0 where none is."""
+    """The solution, and the number of the first zero pivot; 0 if there is none."""
 
     result: Any
     info: Any
 
 
 def cholesky_ex(x: Any, /, *, upper: bool = False) -> CholeskyInfo:
-    """`cholesky` that does not raise: where `info` is not 0 the factor is NaN.
+    """`cholesky` without errors: where `info` is not 0, the factor is NaN.
 
     >>> import wengert as wg
     >>> wg.linalg.cholesky_ex(wg.tensor([[1.0, 0.0], [0.0, -1.0]])).info.item()
@@ -349,7 +353,7 @@ def cholesky_ex(x: Any, /, *, upper: bool = False) -> CholeskyInfo:
 
 
 def inv_ex(x: Any, /) -> InverseInfo:
-    """`inv` that does not raise: where `info` is not 0 the inverse is NaN.
+    """`inv` without errors: where `info` is not 0, the inverse is NaN.
 
     >>> import wengert as wg
     >>> wg.linalg.inv_ex(wg.tensor([[1.0, 2.0], [2.0, 4.0]])).info.item()
@@ -360,7 +364,7 @@ def inv_ex(x: Any, /) -> InverseInfo:
 
 
 def solve_ex(x1: Any, x2: Any, /, *, left: bool = True) -> SolveInfo:
-    """`solve` that does not raise: where `info` is not 0 the solution is NaN.
+    """`solve` without errors: where `info` is not 0, the solution is NaN.
 
     >>> import wengert as wg
     >>> wg.linalg.solve_ex(wg.tensor([[2.0]]), wg.tensor([4.0])).result.tolist()

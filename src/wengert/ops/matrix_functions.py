@@ -1,4 +1,4 @@
-"""Functions of matrices: the exponential, systems over several axes, and matrices made of vectors."""
+"""Functions of matrices: the exponential, systems over several axes, and matrices built from vectors."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ MATRIX_EXP: Op = Op(
 
 
 def matrix_exp(x: Any, /) -> Node:
-    """The exponential of square matrices, the sum of `x**k / k!` in products of matrices.
+    """The matrix exponential of square matrices: the sum of the matrix powers `x**k / k!`.
 
     >>> import wengert as wg
     >>> wg.linalg.matrix_exp(wg.tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
@@ -118,7 +118,7 @@ def logdet(x: Any, /) -> Node:
 
 
 def tensorsolve(a: Any, b: Any, /, axes: Sequence[int] | None = None) -> Node:
-    """The `x` with `tensordot(a, x, x.ndim) = b`. `axes` of `a` are moved to its end first.
+    """Solve `tensordot(a, x, x.ndim) = b` for `x`. `axes` of `a` are moved to its end first.
 
     >>> import wengert as wg
     >>> wg.linalg.tensorsolve(wg.tensor([[2.0, 0.0], [0.0, 4.0]]), wg.tensor([2.0, 2.0])).tolist()
@@ -130,12 +130,15 @@ def tensorsolve(a: Any, b: Any, /, axes: Sequence[int] | None = None) -> Node:
         a = moveaxis(a, named, tuple(range(a.ndim - len(named), a.ndim)))
     unknown = a.shape[b.ndim :]
     if a.shape[: b.ndim] != b.shape or math.prod(unknown) != b.size:
-        raise ShapeError(f"tensorsolve: shape {a.shape} does not begin with {b.shape} and end with as many unknowns")
+        raise ShapeError(
+            f"tensorsolve: shape {a.shape} does not consist of {b.shape} followed by axes for as many unknowns"
+        )
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (-1,))), unknown)
 
 
 def tensorinv(a: Any, /, ind: int = 2) -> Node:
-    """The inverse of `a` as a map from its last axes to the first `ind`: `tensordot(tensorinv(a), a, ind)` is one.
+    """The inverse of `a` as a map from its last axes to the first `ind`: `tensordot(tensorinv(a), a, ind)` is the
+    identity.
 
     >>> import wengert as wg
     >>> wg.linalg.tensorinv(wg.tensor([[2.0, 0.0], [0.0, 4.0]]), ind=1).tolist()
@@ -143,7 +146,7 @@ def tensorinv(a: Any, /, ind: int = 2) -> Node:
     """
     a = as_node(a)
     if not 0 < ind < a.ndim + (a.ndim == 0):
-        raise ArgumentError(f"tensorinv: ind is between 1 and {a.ndim - 1} for shape {a.shape}, not {ind!r}")
+        raise ArgumentError(f"tensorinv: ind must be between 1 and {a.ndim - 1} for shape {a.shape}, not {ind!r}")
     first, last = a.shape[:ind], a.shape[ind:]
     if math.prod(first) != math.prod(last):
         raise ShapeError(
@@ -156,9 +159,9 @@ def tensorinv(a: Any, /, ind: int = 2) -> Node:
 
 
 def vander(x: Any, n: int | None = None, *, increasing: bool = False) -> Node:
-    """Powers of the elements of `x`, a row each: as in NumPy from the largest power, below `n`, to 0.
+    """Powers of the elements of `x`, one row for each element: from `n - 1` down to 0, as in NumPy.
 
-    PyTorch's `linalg.vander` has `increasing` on. Without `n` there are as many columns as elements.
+    In PyTorch's `linalg.vander`, `increasing` is the default. By default there are as many columns as elements.
 
     >>> import wengert as wg
     >>> wg.linalg.vander(wg.tensor([2.0, 3.0]), 3).tolist()
@@ -166,10 +169,10 @@ def vander(x: Any, n: int | None = None, *, increasing: bool = False) -> Node:
     """
     x = as_node(x)
     if x.ndim == 0:
-        raise ShapeError("vander takes vectors; this is a single number")
+        raise ShapeError("vander takes vectors, not a single number")
     count = x.shape[-1] if n is None else n
     if not isinstance(count, (int, np.integer)) or count < 0:
-        raise ArgumentError(f"vander: the number of columns is not negative, {n!r}")
+        raise ArgumentError(f"vander: the number of columns cannot be negative: {n!r}")
     if count == 0:
         return zeros((*x.shape, 0), dtype=x.dtype, device=x.device)
     start = ones((*x.shape, 1), dtype=x.dtype, device=x.device)
@@ -181,7 +184,7 @@ def vander(x: Any, n: int | None = None, *, increasing: bool = False) -> Node:
 def householder_product(vectors: Any, tau: Any, /) -> Node:
     """The first columns of a product of Householder reflections, as LAPACK packs them: `Q` of a QR factorisation.
 
-    Reflection k is `1 - tau[k] v v^H`, where `v` is column k of `vectors` below the diagonal, with a 1 on it.
+    Reflection k is `1 - tau[k] v v^H`, where `v` is column k of `vectors` below the diagonal, with a 1 on the diagonal.
 
     >>> import wengert as wg
     >>> wg.linalg.householder_product(wg.tensor([[1.0], [0.0]]), wg.tensor([2.0])).tolist()
@@ -193,7 +196,7 @@ def householder_product(vectors: Any, tau: Any, /) -> Node:
     count = scales.shape[-1] if scales.ndim else 0
     if m < n or scales.ndim == 0 or count > n:
         raise ShapeError(
-            f"householder_product takes matrices of at least as many rows as columns and a factor for some of the "
+            "householder_product takes matrices of at least as many rows as columns and scalars for some of the "
             f"columns; the shapes are {a.shape} and {scales.shape}"
         )
     v = tril(a, k=-1) + eye(m, n, dtype=a.dtype, device=a.device)

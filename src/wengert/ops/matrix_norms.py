@@ -1,4 +1,4 @@
-"""What is read off singular values: pseudo-inverse and least squares, rank, condition, norms."""
+"""Functions of singular values: pseudo-inverse and least squares, rank, condition, norms."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ PINV = Op(
 def pinv(x: Any, /, *, rtol: Any = None, atol: Any = None, hermitian: bool = False) -> Node:
     """The Moore-Penrose pseudo-inverse of matrices of any shape and rank.
 
-    Singular values up to `rtol` (a number, or one a matrix) times the largest count as zero; if it is None, up to the
-    larger side of the matrices times the dtype's precision. With `atol` those up to it count as zero as well, and
-    `rtol` is 0 unless given. With `hermitian` only the symmetric part of `x` counts. The derivative takes the rank as
+    Singular values up to `rtol` (a number, or one for each matrix) times the largest one count as zero; by default
+    `rtol` is the larger dimension times the dtype's precision. Values up to `atol` count as zero too; if it is given,
+    `rtol` defaults to 0. With `hermitian`, only the symmetric part of `x` is used. The derivative treats the rank as
     fixed.
 
     >>> import wengert as wg
@@ -103,9 +103,9 @@ def _relative(x: Node, rtol: Any, atol: Any) -> Node:
 
 
 def matrix_rank(x: Any, /, tol: Any = None, *, rtol: Any = None, atol: Any = None, hermitian: bool = False) -> Node:
-    """The number of singular values larger than `rtol` times the largest, and than `atol`; these are as in `pinv`.
+    """The number of singular values larger than both `rtol` times the largest and `atol`, which are as in `pinv`.
 
-    `tol` is NumPy's: an absolute tolerance. With `hermitian` only the symmetric part of `x` counts.
+    `tol` is an absolute tolerance, as in NumPy. With `hermitian`, only the symmetric part of `x` is used.
 
     >>> import wengert as wg
     >>> wg.linalg.matrix_rank(wg.tensor([[1.0, 2.0], [2.0, 4.0]])).item()
@@ -133,10 +133,10 @@ class LeastSquares(NamedTuple):
 
 
 def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LeastSquares:
-    """The `x` that makes `sum((b - a @ x)**2)` least; of several such, the shortest. `b` is as in `solve`.
+    """The `x` that minimises `sum((b - a @ x)**2)`; of several, the one with the smallest norm. `b` is as in `solve`.
 
-    `rcond` is the `rtol` of `pinv`: which singular values count as zero. There are residuals, one a column, for
-    matrices of more rows than columns; otherwise an empty array. The derivative takes the rank as fixed.
+    `rcond` is the `rtol` of `pinv`: which singular values count as zero. The residuals, one for each column, are given
+    for matrices with more rows than columns; otherwise the array is empty. The derivative treats the rank as fixed.
 
     >>> import wengert as wg
     >>> wg.linalg.lstsq(wg.tensor([[1.0], [1.0]]), wg.tensor([1.0, 3.0])).solution.numpy().round(4).tolist()
@@ -147,7 +147,7 @@ def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LeastSquares:
     meet = promote(a.dtype, b.dtype)
     a, columns = cast(a, meet), cast(expand_dims(b, axis=-1) if vector else b, meet)
     if columns.ndim < 2 or columns.shape[-2] != a.shape[-2]:
-        raise ShapeError(f"lstsq: matrices of {a.shape[-2]} rows, and a right side of shape {b.shape}")
+        raise ShapeError(f"lstsq: a right-hand side of shape {b.shape} does not match matrices of {a.shape[-2]} rows")
     solution = pinv(a, rtol=rcond) @ columns
     batch = broadcast(a.shape[:-2], columns.shape[:-2], "lstsq")
     residuals = sum_along(square(absolute(columns - a @ solution)), axis=-2)
@@ -159,7 +159,7 @@ def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LeastSquares:
 
 def cond(x: Any, /, p: Any = None) -> Node:
     """The condition number of matrices, in the norm `p` of `matrix_norm`; None and 2 are the ratio of the largest
-    singular value to the smallest, and -2 its inverse. Of singular matrices it is infinite.
+    singular value to the smallest, and -2 its inverse. For singular matrices it is infinite.
 
     >>> import wengert as wg
     >>> wg.linalg.cond(wg.tensor([[4.0, 0.0], [0.0, 2.0]])).item()
@@ -181,7 +181,7 @@ def cond(x: Any, /, p: Any = None) -> Node:
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Node:
-    """The norm of the vectors along some axes (of all elements, if none is named). The 2-norm's derivative at 0 is 0.
+    """The norm of the vectors along some axes (by default of all elements). The derivative of the 2-norm at 0 is 0.
 
     >>> import wengert as wg
     >>> wg.linalg.vector_norm(wg.tensor([3.0, 4.0])).item()
@@ -193,7 +193,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro", axis: Any = (-2, -1)) -> Node:
     """The norm of matrices: "fro" (the root of the sum of squares), "nuc" (the sum of the singular values), 2 and -2
     (the largest and smallest of them), 1 and -1 (the largest and smallest column sum), inf and -inf (of the row sums).
-    `axis` names the two axes of the matrices.
+    `axis` gives the two axes of the matrices.
 
     >>> import wengert as wg
     >>> wg.linalg.matrix_norm(wg.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=float("inf")).item()
@@ -214,6 +214,6 @@ def _matrix_norm(x: Node, ord: Any) -> Node:
     if ord == "nuc":
         return sum_along(svdvals(x), axis=-1)
     if ord not in (1, -1, 2, -2, float("inf"), -float("inf")):
-        raise ArgumentError(f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, not {ord!r}')
+        raise ArgumentError(f'matrix_norm: ord must be "fro", "nuc", 1, -1, 2, -2, inf or -inf, not {ord!r}')
     sizes = svdvals(x) if abs(ord) == 2 else sum_along(absolute(x), axis=-2 if abs(ord) == 1 else -1)
     return (max_along if ord > 0 else min_along)(sizes, axis=-1)

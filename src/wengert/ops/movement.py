@@ -1,4 +1,4 @@
-"""Movement: ops that put elements elsewhere and compute nothing. Each is linear, and its transpose is movement again.
+"""Movement: ops that rearrange elements and compute nothing. Each is linear, and its transpose is movement again.
 
 reshape <-> reshape    permute_dims <-> permute_dims    flip <-> flip
 take_slice <-> place (laying a value into zeros)         broadcast_to <-> the walk's sum over the broadcast axes
@@ -22,35 +22,35 @@ from wengert.ops.op import Op, behind_lanes, each_batched
 
 
 def normalize_axis(axis: Any, rank: int, name: str) -> int:
-    """An axis counted from the front."""
+    """Normalise an axis to a non-negative index."""
     try:
         index = axis.__index__()
     except AttributeError:
-        raise DTypeError(f"{name}: an axis is an integer, not {axis!r}") from None
+        raise DTypeError(f"{name}: an axis must be an integer, not {axis!r}") from None
     if not -rank <= index < rank:
         axes = f"-{rank} to {rank - 1}" if rank else "none: the value is 0-d"
-        raise OutOfRangeError(f"{name}: axis {index} of a value with {rank} axes; there are {axes}")
+        raise OutOfRangeError(f"{name}: axis {index} of a value with {rank} axes; valid are {axes}")
     return int(index % rank)
 
 
 def normalize_axes(axis: Any, rank: int, name: str) -> tuple[int, ...]:
-    """The axes named by None (all), an integer or a tuple of them, from the front and in order."""
+    """Normalise axes (None for all, an integer or a tuple) to sorted non-negative indices."""
     if axis is None:
         return tuple(range(rank))
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = sorted(normalize_axis(a, rank, name) for a in axes)
     if len(set(found)) != len(found):
-        raise ArgumentError(f"{name}: an axis stands twice in {tuple(axes)}")
+        raise ArgumentError(f"{name}: an axis is repeated in {tuple(axes)}")
     return tuple(found)
 
 
 def as_shape(shape: Any, name: str) -> Shape:
-    """A shape given as an integer or a sequence of them."""
+    """Normalise a shape given as an integer or a sequence of them."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
         return tuple(int(n.__index__()) for n in sizes)
     except (AttributeError, TypeError):
-        raise DTypeError(f"{name}: a shape is made of integers, not {shape!r}") from None
+        raise DTypeError(f"{name}: a shape must be made of integers, not {shape!r}") from None
 
 
 def _linear_move(name: str, infer: Any, numpy: Any, transpose: Any, batch: Any, **facts: Unpack[Facts]) -> Op:
@@ -83,7 +83,8 @@ RESHAPE = _linear_move(
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
-    """The same elements in another shape; one size may be -1 and is worked out. Values never alias: `copy` is free.
+    """The same elements in another shape; one size may be -1 and is inferred. Values never alias, so `copy` has no
+    effect.
 
     >>> import wengert as wg
     >>> wg.reshape(wg.arange(6), (2, -1)).tolist()
@@ -96,10 +97,10 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
     if sizes.count(-1) == 1:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or x.size % rest:
-            raise ShapeError(f"reshape: {x.size} elements of shape {x.shape} do not divide into {sizes}")
+            raise ShapeError(f"reshape: the {x.size} elements of shape {x.shape} do not divide into {sizes}")
         sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
     if sizes.count(-1) > 1:
-        raise ShapeError(f"reshape: only one size may be -1, and {sizes} has {sizes.count(-1)}")
+        raise ShapeError(f"reshape: only one size may be -1, but {sizes} has {sizes.count(-1)}")
     if any(n < 0 for n in sizes):
         raise ShapeError(f"reshape: a size cannot be negative, other than -1 once: {sizes}")
     if math.prod(sizes) != x.size:
@@ -108,7 +109,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Node:
-    """`x` with axes of size 1 put in, at these places of the result.
+    """`x` with axes of size 1 inserted at these positions of the result.
 
     >>> import wengert as wg
     >>> wg.expand_dims(wg.ones((2, 3)), 0).shape
@@ -122,7 +123,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Node:
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Node:
-    """`x` without these axes of size 1; without all of them if no axis is named.
+    """`x` without these axes of size 1; by default without all axes of size 1.
 
     >>> import wengert as wg
     >>> wg.squeeze(wg.ones((1, 3, 1)), 0).shape
@@ -134,12 +135,12 @@ def squeeze(x: Any, /, axis: Any = None) -> Node:
     axes = normalize_axes(axis, x.ndim, "squeeze")
     for a in axes:
         if x.shape[a] != 1:
-            raise ShapeError(f"squeeze: axis {a} of shape {x.shape} has {x.shape[a]} elements, not 1")
+            raise ShapeError(f"squeeze: axis {a} of shape {x.shape} has size {x.shape[a]}, not 1")
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Node:
-    """`x` with the axes from `start_dim` to `end_dim` made one.
+    """`x` with the axes from `start_dim` to `end_dim` merged into one.
 
     >>> import wengert as wg
     >>> wg.flatten(wg.ones((2, 3, 4)), 1).shape
@@ -182,7 +183,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Node:
 
 
 def matrix_transpose(x: Any, /) -> Node:
-    """`x` with its last two axes exchanged.
+    """`x` with its last two axes swapped.
 
     >>> import wengert as wg
     >>> wg.linalg.matrix_transpose(wg.ones((2, 3))).shape
@@ -196,7 +197,7 @@ def matrix_transpose(x: Any, /) -> Node:
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
-    """`x` with two axes exchanged.
+    """`x` with two axes swapped.
 
     >>> import wengert as wg
     >>> wg.swapaxes(wg.ones((2, 3, 4)), 0, 2).shape
@@ -210,7 +211,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Node:
-    """`x` with some axes moved to other places, the rest in their order.
+    """`x` with some axes moved to other positions; the rest keep their order.
 
     >>> import wengert as wg
     >>> wg.moveaxis(wg.ones((2, 3, 4)), 0, -1).shape
@@ -220,7 +221,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Node:
     sources = source if isinstance(source, (tuple, list)) else (source,)
     targets = destination if isinstance(destination, (tuple, list)) else (destination,)
     if len(sources) != len(targets):
-        raise ArgumentError(f"moveaxis: {len(sources)} axes to move and {len(targets)} places for them")
+        raise ArgumentError(f"moveaxis: got {len(sources)} axes to move but {len(targets)} destinations")
     start = [normalize_axis(a, x.ndim, "moveaxis") for a in sources]
     end = [normalize_axis(a, x.ndim, "moveaxis") for a in targets]
     if len({*start}) < len(start) or len({*end}) < len(end):
@@ -252,7 +253,7 @@ BROADCAST = _linear_move(
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Node:
-    """`x` repeated along axes of size 1, and along new ones in front, to this shape.
+    """`x` broadcast to this shape: repeated along axes of size 1 and along new leading axes.
 
     >>> import wengert as wg
     >>> wg.broadcast_to(wg.tensor([1.0, 2.0]), (3, 2)).shape
@@ -304,19 +305,19 @@ PLACE = _linear_move(
 
 
 def take_slice(x: Node, starts: Shape, steps: Shape, sizes: Shape) -> Node:
-    """From each axis `sizes` elements, beginning at `starts`, `steps` (at least 1) apart."""
+    """Take `sizes` elements from each axis, beginning at `starts`, `steps` (at least 1) apart."""
     whole = sizes == x.shape and not any(starts) and all(step == 1 for step in steps)
     return x if whole else SLICE(x, starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
 
 def place(x: Node, shape: Shape, starts: Shape, steps: Shape) -> Node:
-    """`x` laid into zeros of this shape: the transpose of `take_slice`, and what padding and dilation are made of."""
+    """Place `x` into zeros of this shape: the transpose of `take_slice`, from which padding and dilation are built."""
     whole = shape == x.shape and not any(starts)
     return x if whole else PLACE(x, shape=tuple(shape), starts=tuple(starts), steps=tuple(steps))
 
 
 def slice_axis(x: Node, axis: int, start: int, stop: int, step: int = 1) -> Node:
-    """A slice along one axis; the bounds count from the front."""
+    """A slice along one axis; the bounds are non-negative."""
     sizes = list(x.shape)
     sizes[axis] = max(0, -(-(stop - start) // step))
     starts, steps = [0] * x.ndim, [1] * x.ndim
@@ -336,7 +337,7 @@ FLIP: Op = _linear_move(
 
 
 def flip(x: Any, /, axis: Any = None) -> Node:
-    """`x` with its elements the other way round along these axes (all, if none is named).
+    """`x` with its elements reversed along these axes (all by default).
 
     >>> import wengert as wg
     >>> wg.flip(wg.tensor([1.0, 2.0, 3.0])).tolist()
@@ -390,7 +391,7 @@ def _several(arrays: Sequence[Any], name: str) -> Sequence[Any]:
 
 
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
-    """Values joined along an axis they have; along one axis after flattening them if `axis` is None.
+    """Join values along an existing axis; if `axis` is None, they are flattened first.
 
     >>> import wengert as wg
     >>> wg.concat([wg.tensor([1.0, 2.0]), wg.tensor([3.0])]).tolist()
@@ -408,7 +409,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
 
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
-    """Values of one shape joined along a new axis.
+    """Join values of one shape along a new axis.
 
     >>> import wengert as wg
     >>> wg.stack([wg.ones(3), wg.zeros(3)]).shape
@@ -425,7 +426,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Node, ...]:
-    """The values that lie along an axis, each without it.
+    """Split a value along an axis into slices without that axis.
 
     >>> import wengert as wg
     >>> [row.tolist() for row in wg.unstack(wg.tensor([[1, 2], [3, 4]]))]

@@ -1,4 +1,4 @@
-"""Losses by margins between classes, of one right class or of several, as PyTorch has them.
+"""Margin losses between classes, for one or several correct classes, as in PyTorch.
 
 Scores are (N, C) or (C,). `reduction` is as in `loss`.
 """
@@ -25,7 +25,7 @@ from wengert.ops.running import cumsum
 
 
 def soft_margin_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
-    """`log(1 + exp(-target * x))` for targets 1 and -1, exact for scores of any size.
+    """`log(1 + exp(-target * x))` for targets 1 and -1, accurate for scores of any size.
 
     >>> import wengert as wg
     >>> wg.soft_margin_loss(wg.tensor([1000.0, -1000.0]), wg.tensor([1.0, 1.0]), reduction="none").tolist()
@@ -36,9 +36,9 @@ def soft_margin_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
 
 
 def multilabel_soft_margin_loss(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Node:
-    """The binary cross-entropy of each class by itself, with the sigmoid of its score, averaged over the classes.
+    """The binary cross-entropy of each class independently, with the sigmoid of its score, averaged over the classes.
 
-    `target` is 1 for each class that is right and 0 for the others; `weight` has a number for each class.
+    `target` is 1 for each correct class and 0 for the others; `weight` has a weight for each class.
 
     >>> import wengert as wg
     >>> f"{wg.multilabel_soft_margin_loss(wg.zeros((1, 3)), wg.tensor([[1.0, 0.0, 1.0]])).item():.4f}"
@@ -47,7 +47,7 @@ def multilabel_soft_margin_loss(x: Any, target: Any, weight: Any = None, reducti
     name = "multilabel_soft_margin_loss"
     x, target = pair(name, x, target)
     if not x.ndim:
-        raise ShapeError(f"{name}: the input is (*, C), with C classes; it is a single number")
+        raise ShapeError(f"{name}: the input must be (*, C), with C classes; it is a single number")
     losses = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
     return reduce(name, mean(weighted(name, losses, weight), axis=-1), reduction)
 
@@ -57,7 +57,7 @@ def _scores(name: str, x: Any) -> tuple[Node, bool]:
     x = as_node(x)
     require_floating(name, x)
     if x.ndim not in (1, 2) or not x.shape[-1]:
-        raise ShapeError(f"{name}: the input is (N, C) or (C,), with C classes; its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (N, C) or (C,), with C classes; its shape is {x.shape}")
     return (x, False) if x.ndim == 2 else (reshape(x, (1, -1)), True)
 
 
@@ -66,7 +66,7 @@ def multi_margin_loss(
 ) -> Node:
     """The sum over wrong classes of `max(0, margin - x[right] + x[wrong]) ** p`, over the number of classes.
 
-    `p` is 1 or 2; `weight` has a number for each class, that of the right one counts.
+    `p` is 1 or 2; `weight` has a weight for each class, and the correct class's weight applies.
 
     >>> import wengert as wg
     >>> wg.multi_margin_loss(wg.tensor([[0.0, 0.5]]), wg.tensor([1])).item()
@@ -74,12 +74,12 @@ def multi_margin_loss(
     """
     name = "multi_margin_loss"
     if p not in (1, 2):
-        raise ArgumentError(f"{name}: p is 1 or 2, not {p!r}")
+        raise ArgumentError(f"{name}: p must be 1 or 2, not {p!r}")
     x, alone = _scores(name, x)
     count, classes = x.shape
     target = _class_numbers(name, target, classes, -1)
     if target.size != count or target.ndim > 1:
-        raise ShapeError(f"{name}: an input of shape {x.shape} takes a target of shape ({count},), not {target.shape}")
+        raise ShapeError(f"{name}: an input of shape {x.shape} needs a target of shape ({count},), not {target.shape}")
     right = reshape(target, (count, 1))
     over = positive_part(margin - TAKE_ALONG(x, right, axis=1) + x)
     wrong = logical_not(equal(data(np.arange(classes), x.device), right))
@@ -92,9 +92,10 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
-    """The sum of `max(0, 1 - x[right] + x[wrong])` over all pairs of right and wrong classes, over their number.
+    """The sum of `max(0, 1 - x[right] + x[wrong])` over all pairs of right and wrong classes, divided by the number of
+    classes.
 
-    Each row of `target` names the right classes; what comes after the first -1 does not count.
+    Each row of `target` lists the right classes; everything after the first -1 is ignored.
 
     >>> import wengert as wg
     >>> wg.multilabel_margin_loss(wg.tensor([[0.1, 0.2, 0.4, 0.8]]), wg.tensor([[3, 0, -1, 1]])).numpy().round(3).item()
@@ -105,7 +106,7 @@ def multilabel_margin_loss(x: Any, target: Any, reduction: str = "mean") -> Node
     classes = x.shape[1]
     target = _class_numbers(name, target, classes, None)
     if target.size != x.size or target.ndim > 2:
-        raise ShapeError(f"{name}: the target has the shape of the input, {x.shape}, and not {target.shape}")
+        raise ShapeError(f"{name}: the target must have the shape of the input, {x.shape}, not {target.shape}")
     target = reshape(target, x.shape)
     named = equal(cumsum(cast(less(target, 0), int64), axis=1), 0)
     right = where(named, target, 0)
@@ -121,7 +122,7 @@ def _class_numbers(name: str, target: Any, classes: int, below: int | None) -> N
     """Targets as class numbers, checked where they are known; those below 0 are `below` the classes or mean an end."""
     target = as_node(target)
     if target.dtype not in INTEGER:
-        raise DTypeError(f"{name}: the target holds class numbers, integers, not {target.dtype}")
+        raise DTypeError(f"{name}: the target must hold class indices, integers, not {target.dtype}")
     known = target.buffer
     if isinstance(known, np.ndarray) and known.size:
         low = 0 if below is not None else -1

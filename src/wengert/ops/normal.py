@@ -1,4 +1,5 @@
-"""The normal distribution function, its logarithm and its inverse, and the scaled error function behind them."""
+"""The normal cumulative distribution function, its logarithm and its inverse, and the underlying scaled error
+function."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def _erfcx_far(x: Array, n: int) -> Array:
 
 
 def erfcx_derivative(x: Array, n: int) -> Array:
-    """The n-th derivative of e^(x^2) erfc(x), by y(n+1) = 2 x y(n) + 2 n y(n-1); from 9 on, where that cancels, not."""
+    """The n-th derivative of e^(x^2) erfc(x), by y(n+1) = 2 x y(n) + 2 n y(n-1), except where that cancels (from x = 9
+    on)."""
     before, now = _erfcx_value(x), np.zeros_like(x)
     if n == 0:
         return before
@@ -55,14 +57,15 @@ def erfcx_derivative(x: Array, n: int) -> Array:
 
 
 def log_ndtr_value(x: Array) -> Array:
-    """Above -1 by the complement, below it by the scaled function, which does not underflow."""
+    """Above -1 by the complement; below it by the scaled function, which does not underflow."""
     above = np.log1p(-_erfc(np.maximum(x, -1) / _ROOT_TWO) / 2)
     low = np.minimum(x, -1)
     return np.where(x > -1, above, np.log(_erfcx_value(-low / _ROOT_TWO) / 2) - low * low / 2)
 
 
 def ndtri_value(p: Array) -> Array:
-    """In the middle by erfinv; in a tail two of Halley's steps on the logarithm, from Abramowitz and Stegun 26.2.23."""
+    """In the middle by erfinv; in the tails by two Halley steps on the logarithm, starting from Abramowitz and Stegun
+    26.2.23."""
     tail = np.minimum(p, 1 - p)
     middle = _ROOT_TWO * _erfinv(2 * np.clip(p, 0.05, 0.95) - 1)
     small = np.where((tail > 0) & (tail < 0.25), tail, 0.2)
@@ -112,7 +115,7 @@ NDTRI: Several = Several(
 
 
 def erfcx(x: Any, /) -> Node:
-    """The scaled error function e^(x^2) erfc(x), which does not underflow.
+    """The scaled error function e^(x^2) erfc(x), without underflow.
 
     >>> import wengert as wg
     >>> f"{wg.special.erfcx(wg.tensor(100.0)).item():.6f}"
@@ -122,7 +125,7 @@ def erfcx(x: Any, /) -> Node:
 
 
 def ndtr(x: Any, /) -> Node:
-    """The distribution function of the standard normal distribution: the probability of less than `x`.
+    """The cumulative distribution function of the standard normal distribution: the probability of a value below `x`.
 
     >>> import wengert as wg
     >>> wg.special.ndtr(wg.tensor(0.0)).item()
@@ -133,7 +136,7 @@ def ndtr(x: Any, /) -> Node:
 
 
 def log_ndtr(x: Any, /) -> Node:
-    """The logarithm of `ndtr`, exact in both tails.
+    """The logarithm of `ndtr`, accurate in both tails.
 
     >>> import wengert as wg
     >>> f"{wg.special.log_ndtr(wg.tensor(-100.0)).item():.2f}"

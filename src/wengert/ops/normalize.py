@@ -1,7 +1,7 @@
-"""Normalisation: values with mean 0 and variance 1, or of length 1, along some axes; compositions of reductions.
+"""Normalisation: scaling values to mean 0 and variance 1, or to length 1, along some axes; compositions of reductions.
 
 Statistics are computed in float32 where the values are of half precision (a square overflows float16 beyond 256), and
-the result is rounded once to the values' dtype. Batch norm and instance norm also give the new running statistics;
+the result is rounded once to the values' dtype. Batch norm and instance norm also return the new running statistics;
 the public functions, in `wengert.api.stateful`, assign them.
 """
 
@@ -47,7 +47,7 @@ def _scaled(name: str, y: Node, weight: Any, bias: Any, shape: tuple[int, ...], 
             continue
         parameter = _floating(name, parameter)
         if parameter.shape != shape:
-            raise ShapeError(f"{name}: the {what} has shape {parameter.shape}; {shape} would fit")
+            raise ShapeError(f"{name}: the {what} has shape {parameter.shape}, not {shape}")
         parameter = reshape(parameter, laid)
         y = y * parameter if what == "weight" else y + parameter
     return y
@@ -59,12 +59,13 @@ def _scaled(name: str, y: Node, weight: Any, bias: Any, shape: tuple[int, ...], 
 def _last_axes(name: str, x: Node, normalized_shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     shape = as_shape(normalized_shape, name)
     if not shape or x.shape[-len(shape) :] != shape:
-        raise ShapeError(f"{name}: normalized_shape {shape} is not how the shape {x.shape} ends")
+        raise ShapeError(f"{name}: the shape {x.shape} does not end in normalized_shape {shape}")
     return shape, tuple(range(x.ndim - len(shape), x.ndim))
 
 
 def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Node:
-    """`x` with mean 0 and variance 1 over its last axes, which have this shape; then times `weight` plus `bias`.
+    """Normalise `x` over its last axes, of this shape, to mean 0 and variance 1; then multiply by `weight` and add
+    `bias`.
 
     >>> import wengert as wg
     >>> wg.layer_norm(wg.tensor([[1.0, 3.0]]), 2, eps=0.0).tolist()
@@ -78,7 +79,8 @@ def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = No
 
 
 def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Node:
-    """`x` over its root mean square along the last axes, then times `weight`; `eps` is the precision if not given.
+    """Divide `x` by its root mean square over the last axes, then multiply by `weight`; `eps` defaults to the dtype's
+    precision.
 
     >>> import wengert as wg
     >>> print(wg.rms_norm(wg.tensor([3.0, 4.0]), (2,)).numpy().round(4))
@@ -103,12 +105,12 @@ def _by_channel(x: Node) -> tuple[int, ...]:
 def _with_channels(name: str, x: Any) -> Node:
     x = _floating(name, x)
     if x.ndim < 2:
-        raise ShapeError(f"{name}: the input is (N, C, ...); its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (N, C, ...); its shape is {x.shape}")
     return x
 
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Node:
-    """`x` (N, C, ...) with mean 0 and variance 1 over each of `num_groups` groups of channels.
+    """Normalise each of `num_groups` groups of channels of `x` (N, C, ...) to mean 0 and variance 1.
 
     >>> import wengert as wg
     >>> wg.group_norm(wg.ones((2, 6, 4)), 3).shape
@@ -129,7 +131,7 @@ def _check_running(name: str, x: Node, running_mean: Any, running_var: Any) -> l
     for what, statistic in (("running_mean", running_mean), ("running_var", running_var)):
         node = None if statistic is None else _floating(name, statistic)
         if node is not None and node.shape != (x.shape[1],):
-            raise ShapeError(f"{name}: {what} has shape {node.shape}; {x.shape[1]} channels take ({x.shape[1]},)")
+            raise ShapeError(f"{name}: {what} has shape {node.shape}, but {x.shape[1]} channels need ({x.shape[1]},)")
         found.append(node)
     return found
 
@@ -150,7 +152,7 @@ def normalized_by_channel(
     momentum: float,
     eps: float,
 ) -> tuple[Node, Node | None, Node | None]:
-    """Batch norm (`over_batch`) or instance norm, each sample by its own; and the new running statistics."""
+    """Batch norm (`over_batch`) or instance norm (each sample separately), and the new running statistics."""
     x = _with_channels(name, x)
     running_mean, running_var = _check_running(name, x, *running)
     wide, channels, laid = widened(x), (x.shape[1],), _by_channel(x)
@@ -158,7 +160,7 @@ def normalized_by_channel(
         axes = (*((0,) if over_batch else ()), *range(2, x.ndim))
         count = math.prod(x.shape[a] for a in axes)
         if count == 1:
-            raise ShapeError(f"{name}: shape {x.shape} has one value a channel, and one value has no variance")
+            raise ShapeError(f"{name}: shape {x.shape} has one value per channel, and one value has no variance")
         average, variance = _moments(wide, axes)
         y = _standardized(wide, average, variance, eps)
         unbiased = variance * (count / (count - 1) if count else math.nan)
@@ -173,7 +175,7 @@ def normalized_by_channel(
 
 
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Node:
-    """`x` (N, C, ...) over a power of the mean square of `size` neighbouring channels.
+    """Divide `x` (N, C, ...) by a power of the mean square of `size` neighbouring channels.
 
     >>> import wengert as wg
     >>> wg.local_response_norm(wg.ones((1, 4, 2)), 2).shape
@@ -181,7 +183,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
     """
     x = _with_channels("local_response_norm", x)
     if not isinstance(size, int) or size < 1:
-        raise ArgumentError(f"local_response_norm: size is an integer of at least 1, not {size!r}")
+        raise ArgumentError(f"local_response_norm: size must be an integer of at least 1, not {size!r}")
     wide = widened(x)
     squares = pad(moveaxis(square(wide), 1, -1), (size // 2, (size - 1) // 2))
     near = moveaxis(SUM_POOL(squares, kernel=(size,), stride=(1,)), -1, 1) / size
@@ -192,7 +194,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
 
 
 def normalize(x: Any, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Node:
-    """`x` over its p-norm along an axis, or over `eps` where the norm is less.
+    """Divide `x` by its p-norm along an axis, or by `eps` where the norm is smaller.
 
     >>> import wengert as wg
     >>> wg.normalize(wg.tensor([[3.0, 4.0]])).numpy().round(3).tolist()
@@ -204,7 +206,7 @@ def normalize(x: Any, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Node
 
 
 def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Node:
-    """`x` with each slice along an axis scaled down so that its p-norm is at most `maxnorm`.
+    """Scale down each slice of `x` along an axis so that its p-norm is at most `maxnorm`.
 
     >>> import wengert as wg
     >>> wg.renorm(wg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0).numpy().round(4).tolist()
@@ -217,7 +219,7 @@ def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Node:
     if x.ndim < 2:
         raise ShapeError(f"renorm takes slices of at least two axes; the shape is {x.shape}")
     if not p > 0 or not maxnorm >= 0:
-        raise ArgumentError(f"renorm: p is positive and maxnorm not negative; they are {p!r} and {maxnorm!r}")
+        raise ArgumentError(f"renorm: p must be positive and maxnorm not negative; they are {p!r} and {maxnorm!r}")
     wide = widened(x)
     lengths = norm(wide, p, axis=tuple(i for i in range(x.ndim) if i != at), keepdims=True)
     long = greater(lengths, maxnorm)
@@ -238,7 +240,8 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8) -> Node:
-    """The cosine of the angle between vectors along an axis; a vector shorter than `eps` counts as that long.
+    """The cosine of the angle between vectors along an axis; a vector shorter than `eps` counts as having length
+    `eps`.
 
     >>> import wengert as wg
     >>> wg.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[3.0, 0.0]])).tolist()

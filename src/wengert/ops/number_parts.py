@@ -1,4 +1,4 @@
-"""Common divisors of integers, and floating-point numbers taken apart into a fraction and a power of 2."""
+"""Common divisors of integers, and floating-point numbers split into a fraction and a power of 2."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ gcd = Binary(
     np.gcd,
     None,
     same(INTEGER),
-    "The greatest common divisor of integers; 0 of two zeros.",
+    "The greatest common divisor of integers; 0 for two zeros.",
     example=("wg.gcd(wg.tensor([12]), 18).tolist()", "[6]"),
     c="gcd",
 )
 
 
 def lcm(x1: Any, x2: Any, /) -> Node:
-    """The least common multiple of integers; 0 where one of them is 0.
+    """The least common multiple of integers; 0 if one of them is 0.
 
     >>> import wengert as wg
     >>> wg.lcm(wg.tensor([4, 0]), 6).tolist()
@@ -66,7 +66,7 @@ LDEXP: Several = Several(
 
 
 def ldexp(x: Any, n: Any, /) -> Node:
-    """`x * 2**n`, for integers `n` exact wherever the result is a number of the dtype.
+    """`x * 2**n`, for integers `n`; exact wherever the dtype can represent the result.
 
     >>> import wengert as wg
     >>> wg.ldexp(wg.tensor([1.0, 3.0]), wg.tensor([4, -1])).tolist()
@@ -78,7 +78,7 @@ def ldexp(x: Any, n: Any, /) -> Node:
 
 
 class Frexp(NamedTuple):
-    """A fraction between 1/2 and 1 (or 0), and the power of 2 that it is to be multiplied with."""
+    """A fraction between 1/2 and 1 (or 0), and the exponent of the power of 2 to multiply it by."""
 
     mantissa: Any
     exponent: Any
@@ -106,7 +106,7 @@ FREXP: Op = Op(
 
 
 def frexp(x: Any, /) -> Frexp:
-    """The fraction and the power of 2 with `x = mantissa * 2**exponent`.
+    """Decompose `x` into a fraction and a power of 2: `x = mantissa * 2**exponent`.
 
     >>> import wengert as wg
     >>> [part.tolist() for part in wg.frexp(wg.tensor([8.0, 0.75]))]

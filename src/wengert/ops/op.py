@@ -15,9 +15,10 @@ An op is recorded by calling it on nodes. Its rules:
                   instead of those two) or None (nothing: the op is computed in the dtype its operands meet in)
 
 One of vjp and jvp is enough: `autodiff` derives the other by transposition. `differentiable=False` says that the
-derivative is zero wherever it exists; an op with no rule and without that raises when it is differentiated.
+derivative is zero wherever it exists; an op with no rule and without that flag raises an error when it is
+differentiated.
 
-What else is known of an op (its kind, its cost, whether it can fail, ...) are the facts in `facts`.
+Other properties of an op (its kind, its cost, whether it can fail, ...) are the facts in `facts`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Op:
         self.precision = precision  # under autocast; the table is in docs/mixed-precision.md
         self._state(facts)
         if name in registry:
-            raise ValueError(f"there is an op named {name} already")
+            raise ValueError(f"there is already an op named {name}")
         registry[name] = self
 
     def _state(self, facts: Facts) -> None:
@@ -119,7 +120,7 @@ class Op:
         return Node(self, sources, attrs, shape, dtype, device, tracked, recording.location or here())
 
     def run(self, arrays: Sequence[Any], node: Node) -> Any:
-        """The reference applied to arrays. Half precision is computed in float32 and rounded once, at the end."""
+        """Apply the reference to arrays. Half precision is computed in float32 and rounded once, at the end."""
         if not self.moves:
             for array in arrays:
                 if type(array) is np.ndarray and array.dtype in HALF:
@@ -148,7 +149,7 @@ _SAFE = 2**59  # elements that fit whatever their dtype
 
 
 def check_size(name: str, shape: Any, dtype: Any) -> None:
-    """Raise if the bytes of a value are more than a 64-bit number counts; the sizes beside an empty axis count too."""
+    """Raise an error if a value's size in bytes does not fit into 64 bits; sizes beside an empty axis count too."""
     if type(dtype) is tuple:
         for one, other in zip(shape, dtype):
             check_size(name, one, other)
@@ -168,7 +169,7 @@ def _inexact(dtype: Any) -> bool:
 
 
 def common_device(name: str, sources: Sequence[Node]) -> str:
-    """The device all sources are on. Constants that no Tensor names, such as those of our own rules, go along."""
+    """The common device of all sources. Constants that no Tensor holds, such as those in our own rules, follow."""
     if not sources:
         return HOST
     device = sources[0].device
@@ -202,9 +203,9 @@ _WIDE = frozenset((float64, *COMPLEX))
 
 
 def at_precision(precision: Precision, sources: Sequence[Any]) -> Sequence[Any]:
-    """What autocast makes of the sources of an op; what is no node stays.
+    """Convert the sources of an op as autocast requires; anything that is not a node is returned unchanged.
 
-    Beside a float64 (or complex) source none is lowered: the op is computed in float64, and lowering would only round.
+    With a float64 (or complex) source none is lowered: the op is computed in float64, and lowering would only round.
     """
     low = recording.autocast
     if precision == "full":
@@ -272,14 +273,14 @@ def picks(node: Node) -> tuple[Node, ...]:
 
 
 def count_lanes(sources: Sequence[Node], batched: Sequence[bool]) -> int:
-    """How many lanes an op has under vmap."""
+    """The number of lanes of an op under vmap."""
     return next(source.shape[0] for source, b in zip(sources, batched) if b)
 
 
 def each_batched(sources: Sequence[Node], batched: Sequence[bool], lanes: int | None = None) -> list[Node]:
-    """Sources of an op under vmap, those that are the same in every lane repeated over the lanes.
+    """The sources of an op under vmap, with unbatched ones broadcast over the lanes.
 
-    `lanes` says how many there are where these sources may not.
+    `lanes` gives their number if none of these sources is batched.
     """
     broadcast_to = registry["broadcast_to"]
     lanes = count_lanes(sources, batched) if lanes is None else lanes
@@ -287,7 +288,7 @@ def each_batched(sources: Sequence[Node], batched: Sequence[bool], lanes: int | 
 
 
 def behind_lanes(y: Node, sources: Sequence[Node], batched: Sequence[bool]) -> Node:
-    """The batching rule of an op along the axis or the axes that its attributes name: behind the lanes, the next."""
+    """The batching rule of an op with axis attributes: behind the lanes, each axis is one higher."""
     attrs = y.attrs
     moved = {"axis": attrs["axis"] + 1} if "axis" in attrs else {"axes": tuple(axis + 1 for axis in attrs["axes"])}
     return y.op(*sources, **{**attrs, **moved})

@@ -22,10 +22,13 @@ def _pairs(x: Node, pad: Any) -> list[tuple[int, int]]:
     try:
         counts = [int(n.__index__()) for n in pad]
     except (AttributeError, TypeError):
-        raise DTypeError(f"pad: the padding is a tuple of integers, (before, after) an axis, not {pad!r}") from None
+        raise DTypeError(
+            f"pad: the padding must be a tuple of integers, (before, after) an axis, not {pad!r}"
+        ) from None
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
         raise ArgumentError(
-            f"pad: {len(counts)} numbers for a value of shape {x.shape}: two for each axis are needed, the last first"
+            f"pad: got {len(counts)} numbers for a value of shape {x.shape}; give two for each axis, the last axis "
+            "first"
         )
     given = list(zip(counts[::2], counts[1::2]))
     pairs = [(0, 0)] * (x.ndim - len(given)) + given[::-1]
@@ -57,7 +60,7 @@ def _mirrored(x: Node, axis: int, before: int, after: int) -> list[Node]:
     if max(before, after) >= size:
         raise ShapeError(
             f'pad: ({before}, {after}) with mode "reflect" on axis {axis} of {size} elements: '
-            f"at most {max(0, size - 1)} lie behind the edge"
+            f"at most {max(0, size - 1)} elements can be reflected"
         )
     head = flip(slice_axis(x, axis, 1, before + 1), axis=axis)
     return [head, x, flip(slice_axis(x, axis, size - 1 - after, size - 1), axis=axis)]
@@ -79,7 +82,7 @@ def _wrapped(x: Node, axis: int, before: int, after: int) -> list[Node]:
     size = x.shape[axis]
     if max(before, after) > size:
         raise ShapeError(
-            f'pad: ({before}, {after}) with mode "circular" goes round axis {axis} of {size} more than once'
+            f'pad: ({before}, {after}) with mode "circular" wraps around axis {axis} of {size} more than once'
         )
     return [slice_axis(x, axis, size - before, size), x, slice_axis(x, axis, 0, after)]
 
@@ -92,7 +95,7 @@ _BY_COPY: dict[str, Callable[[Node, int, int, int], list[Node]]] = {
 
 
 def pad(x: Any, pad: Any, mode: str = "constant", value: Any = 0) -> Node:
-    """`x` with elements put around it: `pad` holds (before, after) for the last axis, then for the one before it, ...
+    """`x` with padding around it: `pad` has (before, after) for the last axis, then for the one before it, ...
 
     `mode` is "constant" (with `value`), "reflect", "replicate" or "circular". A negative number crops.
 
@@ -106,7 +109,7 @@ def pad(x: Any, pad: Any, mode: str = "constant", value: Any = 0) -> Node:
     if mode == "constant":
         return _with_constant(cropped, pairs, 0 if value is None else value)
     if mode not in _BY_COPY:
-        raise ArgumentError(f'pad: mode is "constant", "reflect", "replicate" or "circular", not {mode!r}')
+        raise ArgumentError(f'pad: mode must be "constant", "reflect", "replicate" or "circular", not {mode!r}')
     for axis, (before, after) in enumerate(pairs):
         if before > 0 or after > 0:
             cropped = concat(_BY_COPY[mode](cropped, axis, max(0, before), max(0, after)), axis=axis)

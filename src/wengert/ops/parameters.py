@@ -1,7 +1,9 @@
-"""Functions of several real operands without C, or whose derivative in one operand is a function of its own.
+"""Functions of several real operands without a C form, or whose derivative with respect to an operand is a separate
+function.
 
 `Several` is an elementwise op with attributes: its reference is computed in float64 whatever the dtype, its derivative
-by an operand is a function, None (it is a step there) or `missing`, which raises by the op's name.
+with respect to an operand is a function, None (the op is piecewise constant in it) or `missing`, which raises an error
+with the op's name.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Derivative = Callable[..., Any] | None
 
 
 class Several(Op):
-    """An elementwise op of several operands; see the module's head."""
+    """An elementwise op of several operands; see the module docstring."""
 
     def __init__(
         self,
@@ -76,17 +78,17 @@ def _in_float64(reference: Callable[..., Any], xs: Sequence[Any], attrs: dict[st
 
 
 def missing(name: str, argument: str, instead: str = "") -> Callable[..., Any]:
-    """What stands for a derivative that is not known: it raises when it is asked for."""
+    """The placeholder for an unknown derivative: it raises an error when it is needed."""
 
     def refuse(y: Node, *sources: Node) -> Any:
-        hint = f"; {instead}" if instead else f"; hold it with wg.stop_gradient({argument})"
+        hint = f"; {instead}" if instead else f"; hold it fixed with wg.stop_gradient({argument})"
         raise GradientError(f"{name}: there is no derivative with respect to {argument}{hint}")
 
     return refuse
 
 
 def real_operands(name: str, *values: Any) -> list[Node]:
-    """Real values side by side, in the dtype in which they are computed; integers as the default float."""
+    """Real operands, in the dtype in which they are computed; integers become the default float dtype."""
     nodes = operands(*values)
     meet = nodes[0].dtype
     for node in nodes[1:]:

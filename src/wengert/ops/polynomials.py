@@ -1,7 +1,7 @@
 """Orthogonal polynomials, by their recurrences: p(k+1) = (A x + B) p(k) - C p(k-1).
 
-The order is an operand, rounded down; of negative order all are 0, as in PyTorch. A derivative by x of any order runs
-the recurrence with the derivatives beside the values, so it is as exact.
+The order is an operand, rounded down; of negative order all are 0, as in PyTorch. A derivative with respect to x of any
+order runs the recurrence on values and derivatives together, so it is equally accurate.
 """
 
 from __future__ import annotations
@@ -101,10 +101,8 @@ chebyshev_polynomial_v = _of_family("chebyshev_polynomial_v", "chebyshev_v", "Ch
 chebyshev_polynomial_w = _of_family(
     "chebyshev_polynomial_w", "chebyshev_w", "Chebyshev's polynomial of the fourth kind"
 )
-hermite_polynomial_h = _of_family("hermite_polynomial_h", "hermite_h", "Hermite's polynomial as physicists have it")
-hermite_polynomial_he = _of_family(
-    "hermite_polynomial_he", "hermite_he", "Hermite's polynomial as statisticians have it"
-)
+hermite_polynomial_h = _of_family("hermite_polynomial_h", "hermite_h", "the physicists' Hermite polynomial")
+hermite_polynomial_he = _of_family("hermite_polynomial_he", "hermite_he", "the probabilists' Hermite polynomial")
 laguerre_polynomial_l = _of_family("laguerre_polynomial_l", "laguerre_l", "Laguerre's polynomial")
 legendre_polynomial_p = _of_family("legendre_polynomial_p", "legendre_p", "Legendre's polynomial")
 shifted_chebyshev_polynomial_t = _of_family(

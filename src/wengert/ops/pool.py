@@ -1,7 +1,7 @@
 """Pooling as in PyTorch: the largest or the mean of each window over the last one to three axes; unfold and fold.
 
-The work is done by the primitives in `window`; here are the arguments, and how many windows there are. Windows of a
-given number are in `adaptive_pool`, what undoes a pooling and other kinds of it in `unpool`.
+The work is done by the primitives in `window`; this file checks arguments and computes the number of windows.
+`adaptive_pool` has a given number of windows, `unpool` the inverse of pooling and other variants.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LAYOUTS = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}
 
 
 def check_axes(name: str, axes: int, x: Any) -> Node:
-    """A value of so many axes behind the channels, with or without a batch."""
+    """Check for a value with this many axes after the channels, with or without a batch."""
     x = as_node(x)
     if x.ndim not in (axes + 1, axes + 2):
         layout = _LAYOUTS[axes]
-        raise ShapeError(f"{name}: the input is (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (N, {layout}) or, unbatched, ({layout}); its shape is {x.shape}")
     return x
 
 
@@ -103,7 +103,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over the last axis; with `return_indices` also where it is.
+    """The largest element of each window over the last axis; with `return_indices` also its index.
 
     >>> import wengert as wg
     >>> wg.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2).tolist()
@@ -121,9 +121,10 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over the last two axes. The stride is the kernel's size if not given.
+    """The largest element of each window over the last two axes. The stride defaults to the kernel's size.
 
-    The derivative goes to the first of elements that tie. With `return_indices` also the place of each in its plane.
+    The gradient goes to the first of tied elements. With `return_indices` also the index of each maximum within its
+    plane.
 
     >>> import wengert as wg
     >>> wg.max_pool2d(wg.reshape(wg.arange(16.0), (1, 1, 4, 4)), 2).tolist()
@@ -141,7 +142,8 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over the last three axes, and with `return_indices` its place in the volume.
+    """The largest element of each window over the last three axes, and with `return_indices` its index within the
+    volume.
 
     >>> import wengert as wg
     >>> wg.max_pool3d(wg.reshape(wg.arange(8.0), (1, 2, 2, 2)), 2).item()
@@ -201,7 +203,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Node:
-    """The mean of each window over the last axis; the padding's zeros count unless `count_include_pad` is False.
+    """The mean of each window over the last axis; zero padding counts unless `count_include_pad` is False.
 
     >>> import wengert as wg
     >>> wg.avg_pool1d(wg.tensor([[[1.0, 3.0, 5.0, 7.0]]]), 2).tolist()
@@ -219,7 +221,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node:
-    """The mean of each window over the last two axes; with `divisor_override` the sum over that number.
+    """The mean of each window over the last two axes; with `divisor_override` the sum divided by that number.
 
     >>> import wengert as wg
     >>> wg.avg_pool2d(wg.ones((1, 3, 8, 8)), 2).shape
@@ -237,7 +239,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node:
-    """The mean of each window over the last three axes; with `divisor_override` the sum over that number.
+    """The mean of each window over the last three axes; with `divisor_override` the sum divided by that number.
 
     >>> import wengert as wg
     >>> wg.avg_pool3d(wg.reshape(wg.arange(8.0), (1, 2, 2, 2)), 2).item()
@@ -295,9 +297,9 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
 
 
 def sliding_window(x: Any, axis: int, size: int, step: int = 1) -> Node:
-    """The windows of `size` elements along an axis, `step` apart; what is in a window is a new last axis.
+    """The windows of `size` elements along an axis, `step` apart; a window's elements form a new last axis.
 
-    The method `Tensor.unfold` is this function, as in PyTorch, where the function `unfold` is of images.
+    The method `Tensor.unfold` is this function, as in PyTorch, where the function `unfold` works on images.
 
     >>> import wengert as wg
     >>> wg.sliding_window(wg.arange(5), 0, 3, step=2).tolist()
@@ -308,7 +310,9 @@ def sliding_window(x: Any, axis: int, size: int, step: int = 1) -> Node:
         return reshape(x, (1,))
     at = normalize_axis(axis, x.ndim, "sliding_window")
     if not isinstance(size, int) or not isinstance(step, int) or size < 0 or step < 1:
-        raise ArgumentError(f"sliding_window: size is not negative and step at least 1; they are {size!r}, {step!r}")
+        raise ArgumentError(
+            f"sliding_window: size must be non-negative and step at least 1; they are {size!r}, {step!r}"
+        )
     if size > x.shape[at]:
         raise ShapeError(f"sliding_window: a window of {size} does not fit into axis {at} of shape {x.shape}")
     if size == 0:

@@ -1,11 +1,11 @@
-"""Random bits and what is made of them: one primitive from a key and a counter to bits, and from bits to numbers.
+"""Random bits and numbers: one primitive from a key and a counter to bits, and compositions from bits to numbers.
 
 `random_bits` is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). Element i of a draw
 is word i % 4 of the block numbered counter + i // 4: a function of the logical index alone, so it can be computed
 again, in any order, on any device, and is the same. A block's number has 128 bits: the counter is the lower half, the
 `stream` the upper one, which keeps draws apart from the making of keys.
 
-The compositions take bits as uint32 (computed in float32) or uint64 (in float64), and round to the dtype asked for
+The compositions take bits as uint32 (computed in float32) or uint64 (in float64), and round to the requested dtype
 once, at the end. Parameters may be tracked: the result is a differentiable function of them, the bits are not.
 """
 
@@ -53,9 +53,9 @@ drawer: Callable[[np.ndarray[Any, Any], Any, Any, int], bool] | None = None
 
 
 def philox(position: np.ndarray[Any, Any], stream: int, key: np.ndarray[Any, Any], space: np.ndarray[Any, Any]) -> Any:
-    """The four words of the blocks at these positions. The key's two words are its first axis.
+    """The four words of the blocks at these positions. The first axis of the key has its two words.
 
-    `space` has room for the words and for two products. New memory in every round would take longer than the rounds.
+    `space` has room for the words and two products. Allocating memory in every round would take longer than the rounds.
     """
     count = position.shape[-1]
     even, odd, product = space[:2, ..., :count], space[2:4, ..., :count], space[4:, ..., :count]
@@ -74,15 +74,15 @@ def philox(position: np.ndarray[Any, Any], stream: int, key: np.ndarray[Any, Any
 
 
 def blocks_for(shape: Shape) -> int:
-    """How many blocks a draw of this shape uses."""
+    """The number of blocks that a draw of this shape uses."""
     return -(-math.prod(shape) // WORDS)
 
 
 def _bits_infer(key: Node, counter: Node, shape: Shape, stream: int) -> tuple[Any, Any]:
     if key.dtype is not uint32 or key.shape[-1:] != (2,):
-        raise DTypeError(f"random_bits: a key is two uint32 words, not {key.dtype}{list(key.shape)}")
+        raise DTypeError(f"random_bits: a key must be two uint32 words, not {key.dtype}{list(key.shape)}")
     if counter.dtype is not uint64:
-        raise DTypeError(f"random_bits: a counter is uint64, not {counter.dtype}")
+        raise DTypeError(f"random_bits: a counter must be uint64, not {counter.dtype}")
     if any(n < 0 for n in shape):
         raise ShapeError(f"random_bits: the shape {shape} has a negative size")
     return (*broadcast(key.shape[:-1], counter.shape, "random_bits"), *shape), uint32
@@ -147,10 +147,10 @@ def random_bits(key: Node, counter: Node, shape: Shape, stream: int = DRAW, widt
 
 
 def random_block(node: Node, axis: int, n: int, index: int | Node) -> Node:
-    """One of the n equal blocks of a draw along an axis, to the bit; `index` may be known only when the program runs.
+    """One of the n equal blocks of a draw along an axis, bit for bit; `index` may be known only at run time.
 
-    Where the axis is the first, and a block of it is whole blocks of Philox, nothing else is drawn: the counter moves
-    on to where the block begins. Otherwise all is drawn and cut.
+    If the axis is the first one and a block consists of whole Philox blocks, nothing else is drawn: the counter
+    advances to the start of the block. Otherwise everything is drawn and then sliced.
     """
     shape, before = node.attrs["shape"], node.ndim - len(node.attrs["shape"])
     words = math.prod(shape) // n
@@ -172,7 +172,7 @@ def _offset(index: int | Node, blocks: int) -> Node:
 
 
 def fold_in(key: Node, index: Node) -> Node:
-    """Another key, made of a key and an index (a lane's): as independent of it as two seeds are."""
+    """Derive a key from a key and an index (such as a lane's), as independent as two seeds."""
     return RANDOM_BITS(key, cast(index, uint64), shape=(2,), stream=FOLD)
 
 
@@ -191,7 +191,8 @@ def from_zero(bits: Node) -> Node:
 
 
 def above_zero(bits: Node) -> Node:
-    """Numbers in (0, 1]: never 0, and with all digits where they are small, which gives their logarithm its tail."""
+    """Numbers in (0, 1]: never 0, and with full precision where they are small, so that their logarithm has its
+    tail."""
     width, dtype = (32, float32) if bits.dtype is uint32 else (64, float64)
     return (cast(bits, dtype) + 0.5) * 2.0**-width
 
@@ -209,7 +210,7 @@ def _parameter(value: Any, beside: Node) -> Node:
 
 
 def uniform(bits: Node, low: Any, high: Any, dtype: np.dtype[Any]) -> Node:
-    """Numbers from `low` to below `high`, which rounding would reach but for the last line; `low` if both are equal."""
+    """Numbers in [low, high); the last line keeps rounding from reaching `high`. `low` if both are equal."""
     unit = from_zero(bits)
     low, high = _parameter(low, unit), _parameter(high, unit)
     value = cast(low + (high - low) * unit, dtype)
@@ -220,9 +221,9 @@ def uniform(bits: Node, low: Any, high: Any, dtype: np.dtype[Any]) -> Node:
 def standard_normal(bits: Node, shape: Shape) -> Node:
     """Normal numbers of this shape from bits of shape (pairs, 2), by Box and Muller's polar pairs.
 
-    Chosen over inverting the distribution function: logarithm, root, sine and cosine are instructions or library calls
-    everywhere, where an inverse error function is a polynomial of our own; and the tails reach 6.7 in float32 and 9.4
-    in float64, where the inverse of a 24-bit number stops at 5.4.
+    Chosen over inverting the cumulative distribution function: logarithm, root, sine and cosine are instructions or
+    library calls everywhere, where an inverse error function is a polynomial of our own; and the tails reach 6.7 in
+    float32 and 9.4 in float64, where the inverse of a 24-bit number stops at 5.4.
     """
     radius = e.sqrt(e.log(above_zero(_at(bits, 0))) * -2.0)
     angle = from_zero(_at(bits, 1)) * (2 * math.pi)
@@ -232,9 +233,10 @@ def standard_normal(bits: Node, shape: Shape) -> Node:
 
 
 def standard_truncated_normal(bits: Node, low: float, high: float) -> Node:
-    """Normal numbers between `low` and `high`: the inverse of the distribution function, at numbers between its values.
+    """Normal numbers between `low` and `high`: the inverse distribution function, at numbers between the bounds'
+    probabilities.
 
-    In float64, as far out the distribution function is too close to 1 for float32.
+    In float64, because far out the distribution function is too close to 1 for float32.
     """
     inner = (cast(e.bitwise_right_shift(bits, 12), float64) + 0.5) * 2.0**-52  # in (0, 1), both ends open
     bottom, top = math.erf(low / math.sqrt(2)), math.erf(high / math.sqrt(2))
@@ -243,13 +245,14 @@ def standard_truncated_normal(bits: Node, low: float, high: float) -> Node:
 
 
 def standard_exponential(bits: Node) -> Node:
-    """Exponential numbers, never 0: -log(1 - v), with all digits at both ends as 1 - v is made from the bits too."""
+    """Exponential numbers, never 0: -log(1 - v), with full precision at both ends, because 1 - v is made from the bits
+    too."""
     v, rest = above_zero(bits), above_zero(e.bitwise_invert(bits))
     return e.where(e.less(v, 0.5), -e.log1p(-v), -e.log(rest))
 
 
 def standard_gumbel(bits: Node) -> Node:
-    """Gumbel numbers: minus the logarithm of exponential ones."""
+    """Gumbel numbers: minus the logarithm of exponential numbers."""
     return -e.log(standard_exponential(bits))
 
 
@@ -260,7 +263,7 @@ def bernoulli(bits: Node, p: Any) -> Node:
 
 
 def randint(bits: Node, low: int, high: int, dtype: np.dtype[Any]) -> Node:
-    """Integers from `low` to below `high`, from 64 bits each: evenly, up to one part in 2**64 / (high - low)."""
+    """Integers in [low, high), from 64 bits each: uniform up to one part in 2**64 / (high - low)."""
     span = high - low
     offset = bits if span == 1 << 64 else e.remainder(bits, literal(span, uint64))
     # both wrap around at 2**64, so that negative numbers come out right
@@ -268,11 +271,11 @@ def randint(bits: Node, low: int, high: int, dtype: np.dtype[Any]) -> Node:
 
 
 def permutation(bits: Node) -> Node:
-    """The order that sorts these bits: a random one. 64 bits make ties, which stand in order, as good as impossible."""
+    """The permutation that sorts these bits. With 64 bits, ties (which stay in order) are practically impossible."""
     return argsort(bits)
 
 
 def categorical(bits: Node, logits: Node, axis: int) -> Node:
-    """Positions along `axis` drawn with probabilities softmax(logits): where logits plus Gumbel numbers are largest."""
+    """Indices along `axis` drawn with probabilities softmax(logits): the argmax of logits plus Gumbel numbers."""
     noise = standard_gumbel(bits)
     return argmax(cast(logits, noise.dtype) + noise, axis=axis)

@@ -1,4 +1,4 @@
-"""Rearranging: rolling, repeating, tiling, turning and splitting, all made of movement."""
+"""Rearranging: rolling, repeating, tiling, rotating and splitting, all composed of movement."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from wengert.ops.op import check_size
 
 
 def roll(x: Any, /, shift: Any, axis: Any = None) -> Node:
-    """`x` with its elements moved along some axes; what leaves at the end comes in at the front.
+    """`x` with its elements shifted circularly along some axes.
 
-    Without an axis the elements of the flattened `x` move.
+    Without an axis, `x` is flattened for the shift.
 
     >>> import wengert as wg
     >>> wg.roll(wg.tensor([1, 2, 3]), 1).tolist()
@@ -37,7 +37,7 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Node:
     x = as_node(x)
     if axis is None:
         if isinstance(shift, (tuple, list)) and len(shift) != 1:
-            raise ArgumentError(f"roll: {len(shift)} shifts and no axis; name one axis for each with axis=(...)")
+            raise ArgumentError(f"roll: got {len(shift)} shifts but no axis; name one axis for each with axis=(...)")
         return reshape(_rolled(reshape(x, (-1,)), as_shape(shift, "roll")[0], 0), x.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shifts = as_shape(shift, "roll")
@@ -56,7 +56,7 @@ def _rolled(x: Node, shift: int, axis: int) -> Node:
 
 
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Node:
-    """`x` with each element repeated along an axis; of the flattened `x` without one.
+    """`x` with each element repeated along an axis; without an axis, `x` is flattened first.
 
     `repeats` is a number, or one for each element along the axis, known while recording.
 
@@ -75,7 +75,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Node:
         copies = broadcast_to(reshape(x, (*before, n, 1, *behind)), (*before, n, times, *behind))
         return reshape(copies, (*before, n * times, *behind))
     if counts.shape != (n,):
-        raise ShapeError(f"repeat: repeats of shape {counts.shape} for the {n} elements along axis {at}")
+        raise ShapeError(f"repeat: repeats of shape {counts.shape} do not match the {n} elements along axis {at}")
     check_size("repeat", (*x.shape[:at], sum(map(int, counts)), *x.shape[at + 1 :]), x.dtype)
     return GATHER(x, data(np.repeat(np.arange(n), counts), x.device), axis=at)
 
@@ -83,18 +83,20 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Node:
 def _counts(repeats: Any) -> Any:
     if type(repeats) is Node:
         if not isinstance(repeats.buffer, np.ndarray):
-            raise AbstractValueError("repeat: repeats set the shape of the result, and their value is not known here")
+            raise AbstractValueError(
+                "repeat: repeats set the shape of the result, so their value must be known while a function is recorded"
+            )
         repeats = repeats.buffer
     counts = np.asarray(repeats)
     if counts.dtype.kind not in "iu" and counts.size:
-        raise DTypeError(f"repeat: repeats are integers, not {counts.dtype}")
+        raise DTypeError(f"repeat: repeats must be integers, not {counts.dtype}")
     if counts.size and counts.min() < 0:
-        raise ArgumentError(f"repeat: repeats are not negative, {counts.min()} is")
+        raise ArgumentError(f"repeat: repeats cannot be negative, but one of them is {counts.min()}")
     return counts.astype(np.int64)
 
 
 def tile(x: Any, repetitions: Any, /) -> Node:
-    """Copies of `x` side by side, this many along each axis; counted from the last axis if the numbers differ.
+    """Tile copies of `x`, this many along each axis; if the number of axes differs, counted from the last one.
 
     >>> import wengert as wg
     >>> wg.tile(wg.tensor([1, 2]), (2, 2)).tolist()
@@ -103,7 +105,7 @@ def tile(x: Any, repetitions: Any, /) -> Node:
     x = as_node(x)
     times = as_shape(repetitions, "tile")
     if any(n < 0 for n in times):
-        raise ArgumentError(f"tile: repetitions are not negative: {times}")
+        raise ArgumentError(f"tile: repetitions cannot be negative: {times}")
     rank = max(x.ndim, len(times))
     times = (1,) * (rank - len(times)) + times
     sizes = (1,) * (rank - x.ndim) + x.shape
@@ -113,7 +115,7 @@ def tile(x: Any, repetitions: Any, /) -> Node:
 
 
 def rot90(x: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Node:
-    """`x` turned by 90 degrees `k` times in the plane of two axes, from the first towards the second.
+    """`x` rotated by 90 degrees `k` times in the plane of two axes, from the first towards the second.
 
     >>> import wengert as wg
     >>> wg.rot90(wg.tensor([[1, 2], [3, 4]])).tolist()
@@ -134,7 +136,7 @@ def rot90(x: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Node:
 
 
 def split(x: Any, split_size_or_sections: Any, axis: int = 0) -> tuple[Node, ...]:
-    """Parts of `x` along an axis: of one size (the last may be smaller), or of the sizes in a list.
+    """Split `x` along an axis into parts of one size (the last may be smaller), or of the sizes in a list.
 
     >>> import wengert as wg
     >>> [part.tolist() for part in wg.split(wg.tensor([1, 2, 3]), 2)]
@@ -159,7 +161,7 @@ def split(x: Any, split_size_or_sections: Any, axis: int = 0) -> tuple[Node, ...
 
 
 def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Node, ...]:
-    """At most this many parts of `x` along an axis, all of one size but the last.
+    """Split `x` along an axis into at most this many parts, all of one size except the last.
 
     >>> import wengert as wg
     >>> [part.tolist() for part in wg.chunk(wg.arange(5), 2)]
@@ -167,13 +169,13 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Node, ...]:
     """
     x = as_node(x)
     if not isinstance(chunks, (int, np.integer)) or chunks < 1:
-        raise ArgumentError(f"chunk: the number of parts is positive, not {chunks!r}")
+        raise ArgumentError(f"chunk: the number of parts must be positive, not {chunks!r}")
     n = x.shape[normalize_axis(axis, x.ndim, "chunk")]
     return split(x, max(1, -(-n // int(chunks))), axis=axis)
 
 
 def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Node, ...]:
-    """So many parts of `x` along an axis, as equal in size as can be; or the parts between these indices.
+    """Split `x` along an axis into this many parts of nearly equal size, or at these indices.
 
     >>> import wengert as wg
     >>> [part.tolist() for part in wg.tensor_split(wg.tensor([1, 2, 3]), 2)]
@@ -190,7 +192,7 @@ def tensor_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Node,
         return tuple(slice_axis(x, at, start, max(start, stop)) for start, stop in spans)
     count = as_shape(indices_or_sections, "tensor_split")[0]
     if count < 1:
-        raise ArgumentError(f"tensor_split: the number of parts is positive, not {count}")
+        raise ArgumentError(f"tensor_split: the number of parts must be positive, not {count}")
     return split(x, [n // count + (i < n % count) for i in range(count)], axis=at)
 
 
@@ -203,7 +205,7 @@ def _even_split(name: str, x: Node, indices_or_sections: Any, axis: int) -> tupl
 
 
 def hsplit(x: Any, indices_or_sections: Any, /) -> tuple[Node, ...]:
-    """Parts of `x` side by side: along the second axis, of a vector along its only one.
+    """Split `x` horizontally: along the second axis, or along the only axis of a vector.
 
     >>> import wengert as wg
     >>> [part.tolist() for part in wg.hsplit(wg.tensor([[1, 2], [3, 4]]), 2)]
@@ -211,12 +213,12 @@ def hsplit(x: Any, indices_or_sections: Any, /) -> tuple[Node, ...]:
     """
     x = as_node(x)
     if x.ndim == 0:
-        raise ShapeError("hsplit takes at least one axis; this is a single number")
+        raise ShapeError("hsplit needs at least one axis, not a single number")
     return _even_split("hsplit", x, indices_or_sections, min(1, x.ndim - 1))
 
 
 def vsplit(x: Any, indices_or_sections: Any, /) -> tuple[Node, ...]:
-    """Parts of `x` below each other: along the first of at least two axes.
+    """Split `x` vertically: along the first of at least two axes.
 
     >>> import wengert as wg
     >>> [part.tolist() for part in wg.vsplit(wg.tensor([[1, 2], [3, 4]]), 2)]
@@ -229,7 +231,7 @@ def vsplit(x: Any, indices_or_sections: Any, /) -> tuple[Node, ...]:
 
 
 def hstack(arrays: Sequence[Any], /) -> Node:
-    """The values side by side: along the second axis, vectors along their only one.
+    """Join values horizontally: along the second axis, or vectors along their only axis.
 
     >>> import wengert as wg
     >>> wg.hstack([wg.tensor([1, 2]), wg.tensor([3])]).tolist()
@@ -240,7 +242,7 @@ def hstack(arrays: Sequence[Any], /) -> Node:
 
 
 def vstack(arrays: Sequence[Any], /) -> Node:
-    """The values below each other: along the first axis, a vector as a row.
+    """Join values vertically: along the first axis, with a vector as a row.
 
     >>> import wengert as wg
     >>> wg.vstack([wg.tensor([1, 2]), wg.tensor([3, 4])]).tolist()
@@ -250,7 +252,7 @@ def vstack(arrays: Sequence[Any], /) -> Node:
 
 
 def dstack(arrays: Sequence[Any], /) -> Node:
-    """The values behind each other: along the third axis, a vector as a row, a matrix as one layer.
+    """Join values in depth: along the third axis, with a vector as a row and a matrix as one layer.
 
     >>> import wengert as wg
     >>> wg.dstack([wg.tensor([1, 2]), wg.tensor([3, 4])]).tolist()

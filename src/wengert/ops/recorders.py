@@ -1,7 +1,7 @@
-"""How elementwise ops are recorded and differentiated: one derivative an operand gives both modes.
+"""How elementwise ops are recorded and differentiated: one derivative per operand gives both modes.
 
 An elementwise op states `derivative(y, *operands)` for each operand. `1` and `-1` pass the cotangent on; `None` says
-that the derivative is zero. Multiplying a cotangent with a derivative is `safe_multiply`, where 0 times all is 0.
+that the derivative is zero. Multiplying a cotangent with a derivative is `safe_multiply`, where 0 times anything is 0.
 It, `add`, `negative`, `conj` and `real` are what every rule is made of, and stand here; the others are the table in
 `elementwise`.
 
@@ -36,7 +36,7 @@ from wengert.ops.tables import ARITHMETIC, TO_PART, Table, same
 class Parts(NamedTuple):
     """The rules of a function of complex values that is not holomorphic: each is linear in real and imaginary part.
 
-    `pull(g, y, x)` gives the cotangent of `x`, `push(t, y, x)` the tangent of `y`.
+    `pull(g, y, x)` returns the cotangent of `x`, `push(t, y, x)` the tangent of `y`.
     """
 
     pull: Callable[[Node, Node, Node], Node]
@@ -44,7 +44,7 @@ class Parts(NamedTuple):
 
 
 class Elementwise(Op):
-    """An op that works element by element; see the module's head."""
+    """An elementwise op; see the module docstring."""
 
     operands: int  # how many it takes
 
@@ -89,7 +89,7 @@ class Elementwise(Op):
         self.__doc__ = doc if example is None else _with_example(doc, *example)
 
     def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
-        """The dtype computed in and that of the result, for operands that meet in `dtype`."""
+        """The dtypes of the computation and of the result, for operands that promote to `dtype`."""
         found = self.table.get(dtype)
         if found is None:
             takes = ", ".join(known.name for known in self.table)
@@ -163,7 +163,7 @@ class Unary(Elementwise):
         return self.record(x)
 
     def record(self, x: Any) -> Node:
-        """What a call does; calling the method by name spares the hot paths a tenth of a microsecond."""
+        """Record the op. Calling this method by name instead of the op saves hot paths a tenth of a microsecond."""
         if type(x) is not Node:
             x = operand(x, None)
         if self.precision is not None and mode().autocast is not None:
@@ -184,7 +184,7 @@ class Binary(Elementwise):
         return self.record(a, b)
 
     def record(self, a: Any, b: Any) -> Node:
-        """What a call does; see Unary.record."""
+        """Record the op; see Unary.record."""
         if self.precision is not None and mode().autocast is not None:
             a, b = at_precision(self.precision, (a, b))
         if type(a) is not Node:
@@ -204,12 +204,12 @@ class Binary(Elementwise):
 
 
 def wrapping(operator: str) -> dict[str, str]:
-    """An operator in C. Integers wrap around, which C promises of the unsigned ones only."""
+    """An operator in C. Integers wrap around, which C guarantees only for unsigned types."""
     return {"fc": f"({{0}} {operator} {{1}})", "iu": f"(({{T}})(({{U}}){{0}} {operator} ({{U}}){{1}}))"}
 
 
 def safe_multiply_arrays(g: Any, d: Any) -> Any:
-    """`g * d`, and 0 where `g` is 0 whatever `d` is. The slow way is taken only where a NaN shows it is needed."""
+    """`g * d`, and 0 where `g` is 0 whatever `d` is. The slow path is taken only where a NaN shows it is needed."""
     product = np.multiply(g, d)
     if not np.isfinite(product.sum()):
         product = np.where(np.equal(g, 0), np.zeros((), product.dtype), product)
@@ -274,12 +274,12 @@ real: Unary = Unary(
 
 
 def conjugate(x: Node) -> Node:
-    """The complex conjugate; real values are their own, and no node is recorded for them."""
+    """The complex conjugate; for real values it is the value itself, and no node is recorded."""
     return conj.record(x) if x.dtype.kind == "c" else x
 
 
 def as_operator(op: Callable[..., Node]) -> Callable[..., Node]:
-    """An op as a method of nodes: a function, as an object with `__call__` would not be given the node."""
+    """An op as a method of nodes: a function, because an object with `__call__` would not receive the node."""
     return lambda *operands: op(*operands)
 
 
@@ -294,7 +294,7 @@ _broadcasts: dict[tuple[Shape, Shape], Shape] = {}
 
 
 def broadcast(a: Shape, b: Shape, name: str) -> Shape:
-    """The shape two shapes broadcast to. Remembered: the same few pairs come again and again."""
+    """The shape two shapes broadcast to. It is cached, because the same few pairs recur."""
     found = _broadcasts.get((a, b))
     if found is None:
         found = _broadcast(a, b, name)
@@ -328,6 +328,7 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
 
 
 def with_rank(x: Node, rank: int) -> Node:
-    """A batched operand of an op of this rank: axes of size 1 go in behind the lanes, so that the rest lines up."""
+    """A batched operand of an op of this rank, with axes of size 1 inserted after the lanes so that the rest lines
+    up."""
     missing = rank - (len(x.shape) - 1)
     return reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x

@@ -1,4 +1,4 @@
-"""Reductions: many elements along some axes become one. Axes are normalised while recording.
+"""Reductions: combine the elements along some axes into one. Axes are normalised while recording.
 
 `sum` is linear; `max`, `min` share the derivative equally among ties; `prod` is exact with any number of zeros.
 """
@@ -27,14 +27,14 @@ from wengert.ops.op import Op, behind_lanes
 
 @functools.lru_cache(maxsize=4096)
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """The shape that is left when these axes are reduced."""
+    """The shape that remains when these axes are reduced."""
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 def restore(y: Node, like: Node, axes: tuple[int, ...]) -> Node:
-    """A reduction's result with its reduced axes back, of size 1: it broadcasts against what was reduced."""
+    """A reduction's result with its reduced axes restored as size 1, so that it broadcasts against the operand."""
     return reshape(y, reduced(like.shape, axes, True))
 
 
@@ -70,7 +70,7 @@ SUM = Op(
 
 
 def dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
-    """The dtype asked for; else small integers are summed in 64 bits, and booleans counted."""
+    """The requested dtype; by default small integers are summed in 64 bits and booleans counted."""
     if dtype is not None:
         return as_dtype(dtype)
     if x.dtype in INEXACT:
@@ -79,7 +79,7 @@ def dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
 
 
 def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The sum of the elements along some axes (all, if none is named).
+    """The sum of the elements along some axes (all by default).
 
     >>> import wengert as wg
     >>> wg.sum(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
@@ -130,7 +130,7 @@ MAX, MIN = _extreme("max", np.max), _extreme("min", np.min)
 def _record_extreme(op: Op, x: Any, axis: Any, keepdims: bool) -> Node:
     x = as_node(x)
     if x.dtype in COMPLEX:
-        raise DTypeError(f"{op.name}: complex numbers have no order")
+        raise DTypeError(f"{op.name}: complex numbers are not ordered")
     axes = normalize_axes(axis, x.ndim, op.name)
     _require_elements(op.name, x, axes)
     return op(x, axes=axes, keepdims=keepdims)
@@ -138,7 +138,7 @@ def _record_extreme(op: Op, x: Any, axis: Any, keepdims: bool) -> Node:
 
 def _require_elements(name: str, x: Node, axes: tuple[int, ...]) -> None:
     if builtins.any(x.shape[a] == 0 for a in axes):
-        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, and none of them is the {name}")
+        raise ShapeError(f"{name}: shape {x.shape} has no elements along axes {axes}, so there is no {name}")
 
 
 def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
@@ -175,7 +175,7 @@ def _multiply_along(x: Node, axis: int) -> Node:
 
 
 def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The product of the elements along some axes. Its derivative is exact with any number of zeros among them.
+    """The product of the elements along some axes. Its derivative is correct with any number of zeros among them.
 
     >>> import wengert as wg
     >>> wg.prod(wg.tensor([2.0, 3.0, 4.0])).item()
@@ -252,7 +252,7 @@ def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
 
 
 def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """How many elements along some axes are not zero.
+    """The number of nonzero elements along some axes.
 
     >>> import wengert as wg
     >>> wg.count_nonzero(wg.tensor([0.0, 2.0, 3.0])).item()
@@ -291,7 +291,8 @@ def _record_position(op: Op, x: Any, axis: int | None, keepdims: bool) -> Node:
 
 
 def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
-    """Where along an axis the largest element is (the first, if several tie); in the flattened value without one.
+    """The index of the largest element along an axis (the first if several tie); without an axis, in the flattened
+    value.
 
     >>> import wengert as wg
     >>> wg.argmax(wg.tensor([[1.0, 3.0, 2.0], [9.0, 0.0, 0.0]]), axis=1).tolist()
@@ -301,7 +302,8 @@ def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
 
 
 def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
-    """Where along an axis the smallest element is (the first, if several tie); in the flattened value without one.
+    """The index of the smallest element along an axis (the first if several tie); without an axis, in the flattened
+    value.
 
     >>> import wengert as wg
     >>> wg.argmin(wg.tensor([3.0, 1.0, 2.0])).item()
@@ -322,7 +324,8 @@ def _as_inexact(x: Node) -> Node:
 
 
 def in_float32(statistic: Callable[..., Node]) -> Callable[..., Node]:
-    """A statistic whose inner sums would overflow or round in half precision: computed in float32, rounded once."""
+    """Compute a statistic in float32 and round once, because its inner sums would overflow or round in half
+    precision."""
 
     @functools.wraps(statistic)
     def wide(x: Any, /, *args: Any, **kwargs: Any) -> Node:
@@ -350,7 +353,7 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
 
 @in_float32
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
-    """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`.
+    """The variance along some axes: squared distances from the mean, summed, divided by the count minus `correction`.
 
     A distance is the absolute value of a difference: the variance of complex values is real.
 
@@ -415,7 +418,8 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> No
 
 @in_float32
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """`log(sum(exp(x)))` along some axes, without overflow. Of complex values the largest real part is taken out.
+    """`log(sum(exp(x)))` along some axes, without overflow. For complex values the largest real part is factored
+    out.
 
     >>> import wengert as wg
     >>> print(wg.logsumexp(wg.tensor([0.0, 0.0])).numpy().round(4))
@@ -432,7 +436,7 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
 
 
 def reduces_in_loops(node: Node) -> bool:
-    """Whether a node is a reduction that loops compute. Complex numbers have sums and products."""
+    """Whether a node is a reduction that loops compute; for complex numbers, sums and products are."""
     if node.op.kind != "reduction":
         return False
     return node.op in (SUM, PROD) or not builtins.any(source.dtype in COMPLEX for source in node.sources)

@@ -1,4 +1,4 @@
-"""Channels and pixels exchanged for one another, and channels put into another order."""
+"""Converting between channels and pixels, and reordering channels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from wengert.ops.movement import permute_dims, reshape
 
 def _factor(name: str, x: Node, factor: Any) -> int:
     if not isinstance(factor, int) or factor < 1:
-        raise DTypeError(f"{name}: the factor is an integer of at least 1, not {factor!r}")
+        raise DTypeError(f"{name}: the factor must be an integer of at least 1, not {factor!r}")
     if x.ndim < 3:
-        raise ShapeError(f"{name}: the input is (..., C, H, W); its shape is {x.shape}")
+        raise ShapeError(f"{name}: the input must be (..., C, H, W); its shape is {x.shape}")
     return factor
 
 
@@ -62,7 +62,7 @@ def pixel_unshuffle(x: Any, downscale_factor: int) -> Node:
 
 
 def channel_shuffle(x: Any, groups: int) -> Node:
-    """The channels (axis 1) of `groups` groups dealt out in turn: one of each group, then the next of each.
+    """Interleave the channels (axis 1) of `groups` groups: the first of each group, then the second of each, and so on.
 
     >>> import wengert as wg
     >>> wg.channel_shuffle(wg.reshape(wg.arange(4), (1, 4, 1)), 2).flatten().tolist()
@@ -70,7 +70,7 @@ def channel_shuffle(x: Any, groups: int) -> Node:
     """
     x = as_node(x)
     if x.ndim < 3:
-        raise ShapeError(f"channel_shuffle: the input is (N, C, *); its shape is {x.shape}")
+        raise ShapeError(f"channel_shuffle: the input must be (N, C, *); its shape is {x.shape}")
     channels = x.shape[1]
     if not isinstance(groups, int) or groups < 1 or channels % groups:
         raise ArgumentError(f"channel_shuffle: {channels} channels do not divide into groups={groups!r}")

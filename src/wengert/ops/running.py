@@ -1,8 +1,8 @@
-"""Running ops: each result along an axis is made of the elements up to it.
+"""Running ops: each result along an axis depends on the elements up to it.
 
 `cumsum` is linear, its transpose is the running sum from the other end. A running product, or log-sum-exp, of tracked
 values is made of shifted multiplications (or additions), doubling the shift: in log2(n) steps, and with derivatives of
-every order exact with any number of zeros. Running extremes are gathered from where they are.
+every order exact with any number of zeros. Running extremes are gathered from their indices.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _only_axis(name: str, x: Node, axis: int | None) -> int:
     if x.ndim == 0:
         raise ShapeError(f"{name}: a 0-d value has no axis to run along")
     if axis is None and x.ndim > 1:
-        raise ArgumentError(f"{name}: shape {x.shape} has {x.ndim} axes; say along which with axis=...")
+        raise ArgumentError(f"{name}: shape {x.shape} has {x.ndim} axes; choose one with axis=...")
     return normalize_axis(0 if axis is None else axis, x.ndim, name)
 
 
@@ -87,7 +87,7 @@ def _with_initial(y: Node, axis: int, initial: int) -> Node:
 
 
 def cumulative_sum(x: Any, /, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Node:
-    """The running sum along an axis, beginning with 0 if `include_initial`. One axis alone need not be named.
+    """The cumulative sum along an axis, beginning with 0 if `include_initial`. A single axis need not be given.
 
     >>> import wengert as wg
     >>> wg.cumulative_sum(wg.tensor([1, 2, 3]), include_initial=True).tolist()
@@ -100,7 +100,7 @@ def cumulative_sum(x: Any, /, axis: int | None = None, dtype: Any = None, includ
 
 
 def cumulative_prod(x: Any, /, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Node:
-    """The running product along an axis, beginning with 1 if `include_initial`. One axis alone need not be named.
+    """The cumulative product along an axis, beginning with 1 if `include_initial`. A single axis need not be given.
 
     >>> import wengert as wg
     >>> wg.cumulative_prod(wg.tensor([1.0, 2.0, 3.0])).tolist()
@@ -117,7 +117,7 @@ CUMPROD = _running("cumprod", lambda x, axis: np.cumprod(x, axis, dtype=x.dtype)
 
 
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Node:
-    """The running sum along an axis; of the flattened `x` without one.
+    """The cumulative sum along an axis; without an axis, of the flattened `x`.
 
     >>> import wengert as wg
     >>> wg.cumsum(wg.tensor([1.0, 2.0, 3.0]), 0).tolist()
@@ -128,7 +128,8 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Node:
 
 
 def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> Node:
-    """The running product along an axis; of the flattened `x` without one. Its derivatives are exact with zeros.
+    """The cumulative product along an axis; without an axis, of the flattened `x`. Its derivatives are correct with
+    zeros.
 
     >>> import wengert as wg
     >>> wg.cumprod(wg.tensor([1.0, 2.0, 3.0]), 0).tolist()
@@ -187,14 +188,14 @@ CUMARGMIN = _extreme("cumargmin", np.minimum.accumulate)
 def _record_extreme(name: str, op: Op, x: Any, axis: int) -> ValuesAndIndices:
     x = as_node(x)
     if x.dtype in COMPLEX:
-        raise DTypeError(f"{name}: complex numbers have no order")
+        raise DTypeError(f"{name}: complex numbers are not ordered")
     at = normalize_axis(axis, x.ndim, name)
     indices = op(x, axis=at)
     return ValuesAndIndices(TAKE_ALONG(x, indices, axis=at), indices)
 
 
 def cummax(x: Any, /, axis: int = -1) -> ValuesAndIndices:
-    """The largest element so far along an axis, and where it is (the last such place).
+    """The largest element so far along an axis, and its index (the last one, if several tie).
 
     >>> import wengert as wg
     >>> wg.cummax(wg.tensor([1, 3, 2])).values.tolist()
@@ -204,7 +205,7 @@ def cummax(x: Any, /, axis: int = -1) -> ValuesAndIndices:
 
 
 def cummin(x: Any, /, axis: int = -1) -> ValuesAndIndices:
-    """The smallest element so far along an axis, and where it is (the last such place).
+    """The smallest element so far along an axis, and its index (the last one, if several tie).
 
     >>> import wengert as wg
     >>> values, indices = wg.cummin(wg.tensor([3.0, 1.0, 2.0]), 0)
@@ -218,7 +219,7 @@ def cummin(x: Any, /, axis: int = -1) -> ValuesAndIndices:
 
 
 def diff(x: Any, /, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Node:
-    """The differences of neighbours along an axis, taken `n` times, with values put before and behind first.
+    """The differences of neighbours along an axis, taken `n` times, after prepending and appending values.
 
     >>> import wengert as wg
     >>> wg.diff(wg.tensor([1, 4, 9])).tolist()
@@ -227,7 +228,7 @@ def diff(x: Any, /, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "diff")
     if not isinstance(n, (int, np.integer)) or n < 0:
-        raise ArgumentError(f"diff: n says how often, a number from 0 up, not {n!r}")
+        raise ArgumentError(f"diff: n is the number of times and must be at least 0, not {n!r}")
     if n == 0:
         return x
     parts = [_beside(prepend, x, at), x, _beside(append, x, at)]

@@ -1,4 +1,4 @@
-"""Samples of elementwise ops and of reductions: what the registry's tests call them with. Nothing else imports this.
+"""Samples of elementwise ops and of reductions: the inputs of the registry's tests. Nothing else imports this.
 
 Shapes are the same for all ops of a kind: 0-d, empty, with axes of size 1, transposed, strided, broadcast. Values are
 uniform over the op's domain, and small integers for ops that take nothing else.
@@ -25,7 +25,7 @@ TWO_OF_INTEGERS = (((), ()), ((2, 3), (3,)), ((0, 2), (1,)), ((1, 3), (2, 1)), (
 
 
 def samples_of(op: Elementwise, operands: int) -> Iterator[Sample]:
-    """Calls of an op of one operand or of two."""
+    """Sample calls of an op with one or two operands."""
     seed = zlib.crc32(op.name.encode())  # the same in every process, another for each op
     if not any(dtype in INEXACT for dtype in op.table):
         rng = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def of_where() -> Iterator[Sample]:
 
 
 def of_axes(empty: bool = False) -> Iterator[Sample]:
-    """Values reduced over no axis named, one or several; also over axes without elements, if `empty`."""
+    """Values reduced over all axes, one or several; also over axes without elements, if `empty`."""
     a, b, thin, nothing, no_rows = _uniform(11, ((3, 4), (2, 3, 2), (1, 3, 1), (0, 3), (2, 0, 3)), -2.0, 2.0)
     turned, every_other = _transposed_and_strided()
     yield from (((np.array(1.25),), {}), ((a,), {}), ((a,), {"axis": 0}))
@@ -82,7 +82,7 @@ def of_one_axis() -> Iterator[Sample]:
 
 
 def of_truths() -> Iterator[Sample]:
-    """Truth values, also none of them, reduced."""
+    """Booleans reduced, including over no elements."""
     truths = np.array([[True, False, True], [True, True, False]])
     yield from (((np.array(True),), {}), ((truths,), {}), ((truths,), {"axis": 0}))
     yield (truths.T,), {"axis": -1, "keepdims": True}

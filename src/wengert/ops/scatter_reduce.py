@@ -1,9 +1,9 @@
-"""Values combined where an index says: sums, products, means, largest and smallest, with or without what was there.
+"""Combining values by index: sums, products, means, maxima and minima, with or without the original values.
 
-All are compositions. Sums and means add along the index. For the others the values are sorted, so that what is wanted
-of each place comes last, and written: of several values for one place the last stays. A product is a running product
-that begins anew at each place, by doubling steps, so its derivatives are exact with zeros among the factors.
-Values in the order of a mask's true elements are numbered by a running sum of it.
+All are compositions. Sums and means add along the index. For the others the values are sorted so that the wanted value
+for each index comes last, and written: of several values for one index the last wins. A product is a running product
+that restarts at each index, in doubling steps, so its derivatives are correct with zeros among the factors. Values in
+the order of a mask's true elements are numbered by a running sum of it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def scatter_reduce(x: Any, axis: int, index: Any, src: Any, reduce: str, *, incl
     """`x` with the values of `src` combined into the elements that `gather` reads.
 
     `reduce` is "sum", "prod", "mean", "amax" or "amin".
-    Without `include_self`, what was at a place that the index names does not count. Values that tie for the largest or
-    the smallest share the derivative equally.
+    Without `include_self`, the original values at the indexed elements are not included. Values that tie for the
+    largest or the smallest share the derivative equally.
 
     >>> import wengert as wg
     >>> index, src = wg.tensor([0, 1, 0]), wg.tensor([1.0, 2.0, 3.0])
@@ -61,16 +61,19 @@ def scatter_reduce(x: Any, axis: int, index: Any, src: Any, reduce: str, *, incl
     if index.ndim != x.ndim or src.ndim != x.ndim or too_large:
         raise ShapeError(
             f"scatter_reduce: a value of shape {x.shape}, an index of shape {index.shape} and a src of shape "
-            f"{src.shape}: they have as many axes, and the index is no longer than the value but on axis {at}"
+            f"{src.shape}: they must have the same number of axes, and the index cannot be longer than the value "
+            f"except along axis {at}"
         )
     if any(m < n for m, n in zip(src.shape, index.shape)):
-        raise ShapeError(f"scatter_reduce: src of shape {src.shape} has not a value for each index of {index.shape}")
+        raise ShapeError(
+            f"scatter_reduce: src of shape {src.shape} does not have a value for each index of {index.shape}"
+        )
     check_range(index, x.shape[at], "scatter_reduce")
     return _into_corner("scatter_reduce", x, at, index, _corner(src, index.shape), reduce, include_self)
 
 
 def index_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Node:
-    """`x` with the slices of `source` combined into those at the places of a 1-d index along an axis.
+    """`x` with the slices of `source` combined into the slices at the indices in a 1-d index along an axis.
 
     `reduce` is "prod", "mean", "amax", "amin" or "sum".
 
@@ -81,7 +84,9 @@ def index_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, inc
     x, index = as_node(x), as_index(index, "index_reduce")
     source = values_for(x, source)
     if index.ndim > 1:
-        raise ShapeError(f"index_reduce: the index has one axis, not shape {index.shape}; scatter_reduce takes others")
+        raise ShapeError(
+            f"index_reduce: the index must have one axis, not shape {index.shape}; scatter_reduce takes others"
+        )
     at = normalize_axis(axis, max(x.ndim, 1), "index_reduce")
     if not x.ndim:
         whole = index_reduce(reshape(x, (1,)), 0, index, reshape(source, (-1,)), reduce, include_self=include_self)
@@ -89,7 +94,7 @@ def index_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, *, inc
     index = reshape(index, (-1,))
     fits = (*x.shape[:at], index.shape[0], *x.shape[at + 1 :])
     if source.shape != fits:
-        raise ShapeError(f"index_reduce: the source has shape {source.shape}; {fits} would fit {fits[at]} indices")
+        raise ShapeError(f"index_reduce: the source has shape {source.shape}, but {fits[at]} indices need {fits}")
     check_range(index, x.shape[at], "index_reduce")
     laid = reshape(index, (*(1,) * at, -1, *(1,) * (x.ndim - 1 - at)))
     return _into_corner("index_reduce", x, at, broadcast_to(laid, fits), source, reduce, include_self)
@@ -102,7 +107,7 @@ def _corner(x: Node, shape: Shape) -> Node:
 def _into_corner(name: str, x: Node, axis: int, index: Node, src: Node, reduce: str, include_self: bool) -> Node:
     """The part of `x` that the index can name, with the values combined into it, in its place."""
     if reduce not in REDUCTIONS:
-        raise ArgumentError(f'{name}: reduce is "sum", "prod", "mean", "amax" or "amin", not {reduce!r}')
+        raise ArgumentError(f'{name}: reduce must be "sum", "prod", "mean", "amax" or "amin", not {reduce!r}')
     if not index.size:
         return x
     part = _corner(x, (*index.shape[:axis], x.shape[axis], *index.shape[axis + 1 :]))
@@ -121,7 +126,7 @@ def _into_corner(name: str, x: Node, axis: int, index: Node, src: Node, reduce: 
 
 
 def counts_along(shape: Shape, axis: int, index: Node, dtype: Any, start: int = 0) -> Node:
-    """How often the index names each place, more by `start`."""
+    """How often each position occurs in the index, plus `start`."""
     begin = full(shape, start, dtype=dtype, device=index.device)
     return ADD_ALONG(begin, ones(index.shape, dtype=dtype, device=index.device), index, axis=axis)
 
@@ -162,9 +167,9 @@ def _multiplied(x: Node, axis: int, index: Node, src: Node, include_self: bool) 
 
 
 def extreme_along(name: str, x: Node, axis: int, index: Node, src: Node, largest: bool, include_self: bool) -> Node:
-    """The largest (or smallest) of the values for each place, and with `include_self` of what is there."""
+    """The largest (or smallest) of the values for each position, and with `include_self` of the original value."""
     if x.dtype not in REAL:
-        raise DTypeError(f"{name}: {x.dtype} has no order, so there is no largest; take real(x), or abs(x)")
+        raise DTypeError(f"{name}: {x.dtype} is not ordered, so there is no largest; use real(x) or abs(x)")
     if include_self:
         own = reshape(arange(x.shape[axis], device=x.device), (*(1,) * axis, -1, *(1,) * (x.ndim - 1 - axis)))
         src, index = concat([src, x], axis=axis), concat([index, broadcast_to(own, x.shape)], axis=axis)
@@ -210,14 +215,14 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Node:
     """
     x, mask = as_node(x), as_node(mask)
     if mask.dtype is not bool_:
-        raise DTypeError(f"masked_scatter: the mask is boolean, not {mask.dtype}; compare first, as in x > 0")
+        raise DTypeError(f"masked_scatter: the mask must be boolean, not {mask.dtype}; compare first, as in x > 0")
     shape = broadcast_shapes("masked_scatter", x.shape, mask.shape)
     x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
     values = reshape(values_for(x, source), (-1,))
     if isinstance(mask.buffer, np.ndarray) and np.count_nonzero(mask.buffer) > values.size:
         raise ShapeError(
-            f"masked_scatter: the mask is true {np.count_nonzero(mask.buffer)} times; "
-            f"the source has {values.size} elements"
+            f"masked_scatter: the mask has {np.count_nonzero(mask.buffer)} true elements, but the source has only "
+            f"{values.size}"
         )
     if not x.size or not values.size:
         return x

@@ -1,7 +1,7 @@
-"""Distinct elements, by sorting: what `api.data_dependent` makes of values that are not on the host.
+"""Distinct elements, by sorting; `api.data_dependent` uses it for values that are not on the host.
 
 Equal elements lie side by side once sorted: an element is the first of its kind where it differs from the one before.
-How many of these there are is the one number that is looked at. Small numbers are counted instead of sorted: on an H200
+Their number is the only value that is read. Small numbers are counted instead of sorted: on an H200
 the counts of 10^7 take 30 us, and their order 400.
 """
 
@@ -31,7 +31,8 @@ FEW_NUMBERS = 8192
 
 
 class Distinct(NamedTuple):
-    """The distinct slices along the first axis: where each is first, which one each slice is, how often each occurs."""
+    """The distinct slices along the first axis: the index of each one's first occurrence, the inverse indices, the
+    counts."""
 
     indices: Node
     inverse: Node
@@ -39,7 +40,7 @@ class Distinct(NamedTuple):
 
 
 def distinct_numbers(x: Node, size: int, look: Callable[[Node], Any]) -> tuple[Node, Distinct]:
-    """The distinct ones of integers from 0 to `size - 1` along one axis. `look` gives the value of a node."""
+    """The distinct ones of integers from 0 to `size - 1` along one axis. `look` returns the value of a node."""
     counts = BINCOUNT(x, size=size)
     values = flat_places(counts, look)
     own = GATHER(counts, values, axis=0)
@@ -50,9 +51,9 @@ def distinct_numbers(x: Node, size: int, look: Callable[[Node], Any]) -> tuple[N
 
 
 def distinct(x: Node, equal_nan: bool, look: Callable[[Node], Any]) -> Distinct:
-    """The distinct slices of `x` along its first axis, in order. `look` gives the value of a node.
+    """The distinct slices of `x` along its first axis, in order. `look` returns the value of a node.
 
-    NaNs are different from one another but where elements are single numbers and `equal_nan` says so, as in NumPy.
+    NaNs are distinct unless elements are single numbers and `equal_nan` is set, as in NumPy.
     """
     n, order = x.shape[0], _order(x)
     ordered = GATHER(x, order, axis=0)

@@ -1,6 +1,6 @@
-"""Sorting, and what follows from an order: the k largest, medians, quantiles, places in a sorted row.
+"""Sorting, and functions of the order: the k largest, medians, quantiles, insertion indices in a sorted row.
 
-The primitives say where elements go and have no derivative of their own; values are gathered from there, so their
+The primitives return indices and have no derivative of their own; values are gathered from there, so their
 derivative is the gather's. NaNs come last, and first in descending order.
 """
 
@@ -25,7 +25,7 @@ from wengert.ops.op import Op, behind_lanes
 
 
 class ValuesAndIndices(NamedTuple):
-    """Elements, and where along the axis they were."""
+    """Elements, and their indices along the axis."""
 
     values: Node
     indices: Node
@@ -44,7 +44,7 @@ def _argsort(x: Any, axis: int, descending: bool) -> Any:
 
 def _infer_argsort(x: Node, axis: int, descending: bool) -> tuple[Any, Any]:
     if x.dtype in COMPLEX:
-        raise DTypeError("sort: complex numbers have no order; sort by abs(x) or real(x)")
+        raise DTypeError("sort: complex numbers are not ordered; sort by abs(x) or real(x)")
     return x.shape, int64
 
 
@@ -140,7 +140,9 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "topk")
     if not isinstance(k, (int, np.integer)) or not 0 <= k <= x.shape[at]:
-        raise ArgumentError(f"topk: k={k!r} of the {x.shape[at]} elements along axis {at} of shape {x.shape}")
+        raise ArgumentError(
+            f"topk: k={k!r} is out of range for the {x.shape[at]} elements along axis {at} of shape {x.shape}"
+        )
     indices = TOPK(x, k=int(k), axis=at, descending=bool(largest))
     return ValuesAndIndices(TAKE_ALONG(x, indices, axis=at), indices)
 
@@ -156,7 +158,9 @@ def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> ValuesAn
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "kthvalue")
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= x.shape[at]:
-        raise ArgumentError(f"kthvalue: k={k!r} of the {x.shape[at]} elements along axis {at}; k counts from 1")
+        raise ArgumentError(
+            f"kthvalue: k={k!r} is out of range for the {x.shape[at]} elements along axis {at}; k counts from 1"
+        )
     indices = slice_axis(TOPK(x, k=int(k), axis=at, descending=False), at, int(k) - 1, int(k))
     values = TAKE_ALONG(x, indices, axis=at)
     shape = values.shape if keepdims else (*x.shape[:at], *x.shape[at + 1 :])
@@ -169,7 +173,7 @@ def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> ValuesAn
 def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Node:
     """The values below which the fractions `q` of the elements along some axes lie, interpolated linearly.
 
-    The axes of `q` come first in the result. A NaN among the elements makes the result NaN.
+    The axes of `q` come first in the result. If any element is NaN, the result is NaN.
 
     >>> import wengert as wg
     >>> wg.quantile(wg.tensor([0.0, 10.0, 20.0]), 0.75).item()
@@ -184,7 +188,7 @@ def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Node:
     below = minimum(cast(floor(place), int64), max(n - 2, 0))
     if not isinstance(fraction.buffer, np.ndarray):
         is_fraction = logical_and(greater_equal(fraction, 0), less_equal(fraction, 1))
-        below = below + zero_where(is_fraction, "quantile: q lies between 0 and 1")
+        below = below + zero_where(is_fraction, "quantile: q must be between 0 and 1")
     low = _last_in_front(GATHER(ordered, below, axis=rank), fraction.ndim)
     high = _last_in_front(GATHER(ordered, minimum(below + 1, n - 1), axis=rank), fraction.ndim)
     weight = reshape(cast(place - cast(below, float64), row.dtype), (*fraction.shape, *(1,) * rank))
@@ -201,7 +205,7 @@ def _fraction(q: Any) -> Node:
     node = as_node(np.asarray(q, np.float64)) if isinstance(q, (int, float, list, tuple)) else as_node(q)
     known = node.buffer
     if isinstance(known, np.ndarray) and known.size and not (known.min() >= 0 and known.max() <= 1):
-        raise ArgumentError(f"quantile: q lies between 0 and 1, not {known.tolist()}")
+        raise ArgumentError(f"quantile: q must be between 0 and 1, not {known.tolist()}")
     return node
 
 
@@ -219,7 +223,7 @@ def _with_last_axis(name: str, x: Node, axis: Any, keepdims: bool) -> tuple[Node
 
 
 def median(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """The middle element along some axes; the mean of the two middle ones if their number is even (as in NumPy).
+    """The middle element along some axes; the mean of the two middle ones if their number is even, as in NumPy.
 
     >>> import wengert as wg
     >>> wg.median(wg.tensor([3.0, 1.0, 2.0])).item()
@@ -266,16 +270,17 @@ SEARCHSORTED = Op(
 
 
 def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) -> Node:
-    """Where in the sorted `x1` the elements of `x2` would go; before equal ones, or behind them with side="right".
+    """The indices at which to insert the elements of `x2` into the sorted `x1`: before equal elements, or after them
+    with side="right".
 
-    `x1` has one axis; or it has several, sorted along the last, and `x2` has the same before its last.
+    `x1` has one axis; or it has several, sorted along the last, and `x2` has the same leading axes.
 
     >>> import wengert as wg
     >>> wg.searchsorted(wg.tensor([1.0, 3.0, 5.0]), wg.tensor([3.0, 4.0])).tolist()
     [1, 2]
     """
     if side not in ("left", "right"):
-        raise ArgumentError(f'searchsorted: side is "left" or "right", not {side!r}')
+        raise ArgumentError(f'searchsorted: side must be "left" or "right", not {side!r}')
     rows, values = operands(x1, x2)
     if rows.ndim == 0 or (rows.ndim > 1 and rows.shape[:-1] != values.shape[:-1]):
         raise ShapeError(f"searchsorted: x1 of shape {rows.shape} for values of shape {values.shape}; x1 has one axis")

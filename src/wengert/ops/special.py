@@ -125,7 +125,7 @@ erfc = Unary(
     _in_float64(_erfc),
     (lambda y, x: -_ERF_SLOPE * exp(-square(x)),),
     SMOOTH_REAL,
-    "`1 - erf(x)`, exact also where erf is almost 1.",
+    "`1 - erf(x)`, accurate even where erf is almost 1.",
     example=("wg.erfc(wg.tensor([0.0])).tolist()", "[1.0]"),
     c="erfc",
     long=True,
@@ -327,14 +327,14 @@ POLYGAMMA: Op = Op(
 
 
 def polygamma(n: int, x: Any, /) -> Node:
-    """The n-th derivative of `digamma`, itself for n = 0.
+    """The n-th derivative of `digamma`; for n = 0, `digamma` itself.
 
     >>> import wengert as wg
     >>> f"{wg.polygamma(1, wg.tensor(1.0)).item():.4f}"
     '1.6449'
     """
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
-        raise ArgumentError(f"polygamma(n, x): the order n is an integer from 0 on, not {n!r}")
+        raise ArgumentError(f"polygamma(n, x): the order n must be an integer from 0 on, not {n!r}")
     if n == 0:
         return digamma(as_node(x))
     x = as_node(x)

@@ -31,12 +31,12 @@ def _hop_and_window(
     length = n_fft if length is None else length
     if not hop > 0 or not 0 < length <= n_fft:
         raise ArgumentError(
-            f"{name}: hop_length is positive and win_length from 1 to n_fft={n_fft}; they are {hop} and {length}"
+            f"{name}: hop_length must be positive and win_length from 1 to n_fft={n_fft}; they are {hop} and {length}"
         )
     part = real(x) if x.dtype in COMPLEX else x
     shape = ones((length,), dtype=part.dtype, device=x.device) if window is None else as_node(window)
     if shape.shape != (length,):
-        raise ShapeError(f"{name}: the window has {length} elements (win_length), not shape {shape.shape}")
+        raise ShapeError(f"{name}: the window must have {length} elements (win_length), not shape {shape.shape}")
     before = (n_fft - length) // 2
     return hop, pad(shape, (before, n_fft - length - before))
 
@@ -55,9 +55,9 @@ def stft(
 ) -> Node:
     """The spectra of pieces of `n_fft` samples, `hop_length` apart, of a signal (..., time): (..., frequency, pieces).
 
-    Each piece is multiplied with the window first. With `center` the signal is padded by half a piece at both ends.
-    Of real signals only the first half of each spectrum is kept, unless `onesided` is False. `normalized` divides by
-    the root of `n_fft`. Without `return_complex` real and imaginary parts are a last axis.
+    Each piece is multiplied by the window first. With `center`, the signal is padded by half a piece at both ends. For
+    real signals only the first half of each spectrum is kept, unless `onesided` is False. `normalized` divides by the
+    square root of `n_fft`. Without `return_complex`, real and imaginary parts form a last axis.
 
     >>> import wengert as wg
     >>> wg.stft(wg.ones(16), 8, window=wg.hann_window(8)).shape
@@ -66,14 +66,14 @@ def stft(
     x = as_node(x)
     if x.ndim not in (1, 2) or x.dtype not in INEXACT:
         raise ShapeError(
-            f"stft: the signal is (time,) or (batch, time), floating or complex; it is {x.dtype} {x.shape}"
+            f"stft: the signal must be (time,) or (batch, time), floating or complex; it is {x.dtype} {x.shape}"
         )
     if not isinstance(n_fft, int) or n_fft < 1:
-        raise ArgumentError(f"stft: n_fft is a positive integer, not {n_fft!r}")
+        raise ArgumentError(f"stft: n_fft must be a positive integer, not {n_fft!r}")
     hop, shape = _hop_and_window("stft", n_fft, hop_length, win_length, window, x)
     complex_input = x.dtype in COMPLEX or shape.dtype in COMPLEX
     if onesided and complex_input:
-        raise ArgumentError("stft: the spectrum of complex values is not half of itself mirrored; give onesided=False")
+        raise ArgumentError("stft: the spectrum of a complex signal is not symmetric; pass onesided=False")
     if center:
         rows = reshape(x, (1, *x.shape)) if x.ndim == 1 else x
         x = reshape(pad(rows, (n_fft // 2, n_fft // 2), mode=pad_mode), (*x.shape[:-1], -1))
@@ -98,9 +98,10 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Node:
-    """The signal that has these spectra, as `stft` gives them: pieces added where they overlap, over the windows' sum.
+    """The inverse of `stft`: the signal with these spectra, by adding overlapping pieces and dividing by the windows'
+    sum.
 
-    The options are those of the `stft`. `length` says how many samples there were.
+    The options are those of `stft`. `length` is the original number of samples.
 
     >>> import wengert as wg
     >>> signal, window = wg.arange(16.0), wg.hann_window(8)
@@ -109,13 +110,17 @@ def istft(
     """
     x = as_node(x)
     if x.dtype not in COMPLEX:
-        raise DTypeError(f"istft: spectra are complex, not {x.dtype}; real and imaginary parts a, b are a + 1j * b")
+        raise DTypeError(
+            f"istft: spectra must be complex, not {x.dtype}; combine real and imaginary parts a, b as a + 1j * b"
+        )
     half = x.shape[-2] != n_fft if onesided is None else onesided
     if x.ndim not in (2, 3) or x.shape[-2] != (n_fft // 2 + 1 if half else n_fft):
         wanted = n_fft // 2 + 1 if half else n_fft
-        raise ShapeError(f"istft: spectra are ({wanted}, pieces) or (batch, {wanted}, pieces); the shape is {x.shape}")
+        raise ShapeError(
+            f"istft: spectra must be ({wanted}, pieces) or (batch, {wanted}, pieces); the shape is {x.shape}"
+        )
     if half and return_complex:
-        raise ArgumentError("istft: half of a spectrum is that of a real signal; give onesided=False for a complex one")
+        raise ArgumentError("istft: half a spectrum gives a real signal; pass onesided=False for a complex one")
     hop, shape = _hop_and_window("istft", n_fft, hop_length, win_length, window, x)
     norm = "ortho" if normalized else "backward"
     spectra = swapaxes(x, -1, -2)
@@ -140,7 +145,8 @@ def _added_up(pieces: Node, total: int, n_fft: int, hop: int) -> Node:
 
 
 def _require_cover(shape: Node, count: int, total: int, n_fft: int, hop: int, start: int, stop: int) -> None:
-    """Raise if the windows, where they are known, add up to nothing somewhere: there is no signal to be had there."""
+    """Raise an error if the windows, where they are known, add up to nothing somewhere: there is no signal to be had
+    there."""
     known = shape.buffer
     if not isinstance(known, np.ndarray) or math.prod((count, n_fft)) == 0:
         return
@@ -150,6 +156,6 @@ def _require_cover(shape: Node, count: int, total: int, n_fft: int, hop: int, st
     if (sums[start:stop] < 1e-11).any():
         where = start + int(np.argmin(sums[start:stop]))
         raise ComputationError(
-            f"istft: the windows of all pieces are 0 at sample {where}, so it is in none of them; take a smaller "
+            f"istft: the windows of all pieces are 0 at sample {where}, so no piece covers it; use a smaller "
             "hop_length, a window without zeros at its ends, or center=True"
         )

@@ -26,7 +26,7 @@ from wengert.ops.sorting import searchsorted, sort
 
 
 def var_mean(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> tuple[Node, Node]:
-    """The variance, as of `var`, and the mean along some axes.
+    """The variance, as in `var`, and the mean along some axes.
 
     >>> import wengert as wg
     >>> [float(part) for part in wg.var_mean(wg.tensor([1.0, 3.0]))]
@@ -48,7 +48,7 @@ def nansum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = Fals
 
 @in_float32
 def nanmean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """The mean of the elements that are not NaN; NaN where there are none.
+    """The mean of the elements that are not NaN; NaN if there are none.
 
     >>> import wengert as wg
     >>> wg.nanmean(wg.tensor([1.0, wg.nan, 2.0])).item()
@@ -61,7 +61,7 @@ def nanmean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
 
 @in_float32
 def cov(x: Any, /, correction: float = 1) -> Node:
-    """The covariances of variables, one a row, over their observations, one a column; of one variable, its variance.
+    """The covariance matrix of variables (rows) over observations (columns); for a single variable, its variance.
 
     >>> import wengert as wg
     >>> wg.cov(wg.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
@@ -80,7 +80,7 @@ def cov(x: Any, /, correction: float = 1) -> Node:
 
 @in_float32
 def corrcoef(x: Any, /) -> Node:
-    """The correlation coefficients of variables, one a row: their covariances over the products of their deviations.
+    """The correlation coefficients of variables (rows): their covariances divided by the products of their deviations.
 
     >>> import wengert as wg
     >>> wg.corrcoef(wg.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
@@ -99,7 +99,7 @@ def corrcoef(x: Any, /) -> Node:
 
 
 def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Node:
-    """The distance, in the p-norm, of each row of `x1` from each row of `x2`; the axes before are a batch.
+    """The distance, in the p-norm, of each row of `x1` from each row of `x2`; leading axes are batches.
 
     >>> import wengert as wg
     >>> wg.cdist(wg.tensor([[0.0, 0.0]]), wg.tensor([[3.0, 4.0], [0.0, 1.0]])).tolist()
@@ -107,7 +107,7 @@ def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Node:
     """
     a, b = operands(x1, x2)
     if a.ndim < 2 or b.ndim < 2:
-        raise ShapeError(f"cdist takes points in the rows of matrices; the shapes are {a.shape} and {b.shape}")
+        raise ShapeError(f"cdist takes matrices whose rows are points; the shapes are {a.shape} and {b.shape}")
     return norm(expand_dims(a, axis=-2) - expand_dims(b, axis=-3), ord=p, axis=-1)
 
 
@@ -120,7 +120,7 @@ def pdist(x: Any, /, p: float = 2.0) -> Node:
     """
     x = inexact(x)
     if x.ndim != 2:
-        raise ShapeError(f"pdist takes points in the rows of a matrix; the shape is {x.shape}")
+        raise ShapeError(f"pdist takes a matrix whose rows are points; the shape is {x.shape}")
     first, second = np.triu_indices(x.shape[0], 1)
     return norm(take(x, first, axis=0) - take(x, second, axis=0), ord=p, axis=-1)
 
@@ -135,17 +135,19 @@ def bilinear(x1: Any, x2: Any, weight: Any, bias: Any = None, /) -> Node:
     a, b = as_node(x1), as_node(x2)
     w = as_node(weight)
     if a.shape[:-1] != b.shape[:-1] or not a.ndim:
-        raise ShapeError(f"bilinear: all axes but the last agree in both inputs; shapes are {a.shape} and {b.shape}")
+        raise ShapeError(
+            f"bilinear: all axes except the last must agree in both inputs; shapes are {a.shape} and {b.shape}"
+        )
     if w.ndim != 3 or w.shape[1:] != (a.shape[-1], b.shape[-1]):
         raise ShapeError(
-            f"bilinear: the weight is (out, {a.shape[-1]}, {b.shape[-1]}) for these inputs; its shape is {w.shape}"
+            f"bilinear: the weight must be (out, {a.shape[-1]}, {b.shape[-1]}) for these inputs; its shape is {w.shape}"
         )
     y = einsum("...i,oij,...j->...o", a, w, b)
     return y if bias is None else y + as_node(bias)
 
 
 def inner(x1: Any, x2: Any, /) -> Node:
-    """The sums of products along the last axes of both.
+    """The inner products along the last axes of both.
 
     >>> import wengert as wg
     >>> wg.inner(wg.tensor([1, 2]), wg.tensor([3, 4])).item()
@@ -164,9 +166,7 @@ def addmm(x: Any, x1: Any, x2: Any, /, beta: float = 1, alpha: float = 1) -> Nod
     """
     a, b = as_node(x1), as_node(x2)
     if a.ndim != 2 or b.ndim != 2:
-        raise ShapeError(
-            f"addmm takes two matrices, not shapes {a.shape} and {b.shape}: wg.baddbmm takes several of them"
-        )
+        raise ShapeError(f"addmm takes two matrices, not shapes {a.shape} and {b.shape}; wg.baddbmm takes batches")
     return _times(beta, as_node(x)) + _times(alpha, matmul(a, b))
 
 
@@ -187,7 +187,7 @@ def baddbmm(x: Any, x1: Any, x2: Any, /, beta: float = 1, alpha: float = 1) -> N
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Node:
-    """The integral of `y` along an axis by the trapezoidal rule, at the places `x` or at distances of `dx`.
+    """The integral of `y` along an axis by the trapezoidal rule, at the points `x` or with spacing `dx`.
 
     >>> import wengert as wg
     >>> wg.trapezoid(wg.tensor([1.0, 2.0, 3.0])).item()
@@ -226,7 +226,7 @@ def _trapezoids(y: Node, x: Any, dx: Any, axis: int) -> Node:
 
 
 def allclose(x1: Any, x2: Any, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Node:
-    """Whether all elements are close, as `isclose` has it.
+    """Whether all elements are close in the sense of `isclose`.
 
     >>> import wengert as wg
     >>> bool(wg.allclose(wg.tensor([1.0, 2.0]), wg.tensor([1.0, 2.0 + 1e-7])))

@@ -1,4 +1,4 @@
-"""What symbolic forms of ops are made of: SymPy keeps conditions apart from numbers, which C and NumPy do not.
+"""Helpers for the symbolic forms of ops: SymPy distinguishes conditions from numbers, which C and NumPy do not.
 
 `s` is the module sympy, which is imported by those who ask for a symbolic form.
 """
@@ -11,7 +11,7 @@ Expression = Any  # a sympy.Expr or a sympy condition
 
 
 def is_truth(x: Expression) -> bool:
-    """Whether an expression is a condition. (SymPy's symbols are Boolean too, so that is not what to ask.)"""
+    """Whether an expression is a condition. (SymPy's symbols are Boolean too, so `Boolean` cannot be the test.)"""
     from sympy.core.relational import Relational
     from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 

@@ -1,4 +1,4 @@
-"""Dtype tables of elementwise ops: from the dtype the operands meet in to the one computed in and the result's."""
+"""Dtype tables of elementwise ops: from the operands' promoted dtype to those of the computation and the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def same(dtypes: Sequence[np.dtype[Any]]) -> Table:
 
 
 def to_float(dtypes: Sequence[np.dtype[Any]] = FLOATING) -> Table:
-    """Integers and booleans are computed in the default float dtype; the result has the dtype computed in."""
+    """Integers and booleans are computed in the default float dtype; the result has the dtype of the computation."""
     return same(dtypes) | {dtype: (default_float, default_float) for dtype in (bool_, *INTEGER)}
 
 

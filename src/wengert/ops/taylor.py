@@ -1,7 +1,8 @@
-"""Truncated power series in two parameters, with arrays as coefficients: how references get derivatives by a parameter.
+"""Truncated power series in two parameters, with arrays as coefficients: how references compute derivatives with
+respect to a parameter.
 
 `series[i, j]` is the coefficient of `da**i * db**j`. A continued fraction computed with them instead of numbers gives
-its derivatives by a and b, to rounding. References only; nothing here is recorded.
+its derivatives with respect to a and b, to rounding. References only; nothing here is recorded.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def product(f: Array, g: Array) -> Array:
 
 
 def reciprocal(f: Array) -> Array:
-    """One over a series."""
+    """The reciprocal of a series."""
     result = np.zeros_like(f)
     result[0, 0] = first = 1 / f[0, 0]
     for i, j in _indices(f):
@@ -61,7 +62,7 @@ def reciprocal(f: Array) -> Array:
 
 
 def exponential(f: Array, first: Array = None) -> Array:
-    """e to a series; `first` is e to its constant term, where that is known more exactly."""
+    """The exponential of a series; `first` is that of its constant term, if it is known more accurately."""
     result = np.zeros_like(f)
     result[0, 0] = np.exp(f[0, 0]) if first is None else first
     for i, j in _indices(f):
@@ -73,7 +74,7 @@ def exponential(f: Array, first: Array = None) -> Array:
 
 
 def log_gamma(x: Array, by_a: int, by_b: int, orders: tuple[int, int]) -> Array:
-    """The logarithm of gamma(x + by_a da + by_b db), but for its constant term, which is 0."""
+    """The logarithm of gamma(x + by_a da + by_b db), except for its constant term, which is 0."""
     result = np.zeros((orders[0] + 1, orders[1] + 1, *x.shape))
     for i, j in _indices(result):
         if (i == 0 or by_a) and (j == 0 or by_b) and i + j:
@@ -84,5 +85,5 @@ def log_gamma(x: Array, by_a: int, by_b: int, orders: tuple[int, int]) -> Array:
 
 
 def derivative(series: Array, i: int, j: int) -> Array:
-    """The derivative of this order that the last coefficient stands for."""
+    """The derivative of this order, from the last coefficient."""
     return series[i, j] * (math.factorial(i) * math.factorial(j))

@@ -1,10 +1,10 @@
-"""Transfers: a value of one rank on another one, as a pipeline's stages hand on their results.
+"""Transfers: copying a value from one rank to another, as pipeline stages pass on their results.
 
 `transfer` is what all ranks of a group have in their graph: stage `target` gets the value of stage `source`, the others
 get zeros. Stage q is on member q modulo the size of the group. Its transpose is the transfer back. A rank of a pipeline
 has a half of it, a step that sends or one that receives (`compiler/pieces`).
 
-`microbatch` is its operand, known to belong to one of the micro-batches that a rank computes one after the other.
+`microbatch` is its operand, known to belong to one of the micro-batches that a rank computes one after another.
 `settled` is its operand, and no pass may put off a sum until after it: one value is transferred, not each of its parts.
 Both are gone when a rank's program is compiled.
 """

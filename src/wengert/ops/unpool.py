@@ -1,7 +1,7 @@
-"""What undoes a max pooling, the power mean of windows, and pooling over windows at irregular places.
+"""The inverse of max pooling, the power mean of windows, and pooling over irregularly placed windows.
 
-`max_unpool` puts values back where the indices of a max pooling say; `lp_pool` is a mean of powers; `fractional` pools
-windows whose places follow from random numbers, which the public functions draw (`wengert.api.drawn`).
+`max_unpool` puts values back at the indices of a max pooling; `lp_pool` is a power mean; `fractional` pools windows
+whose positions depend on random numbers, which the public functions draw (`wengert.api.drawn`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ def _sizes_before(name: str, sizes: Shape, kernel: Any, stride: Any, padding: An
     given = tuple(output_size)
     wanted = given[-axes:] if len(given) == axes + 2 else given
     if len(wanted) != axes:
-        raise ShapeError(f"{name}: output_size has {axes} or {axes + 2} numbers, not {given}")
+        raise ShapeError(f"{name}: output_size must have {axes} or {axes + 2} numbers, not {given}")
     for want, n, s in zip(wanted, least, stride):
         if not n - s < want < n + s:
-            raise ShapeError(f"{name}: output_size {given}: a size is between {n - s + 1} and {n + s - 1}, not {want}")
+            raise ShapeError(
+                f"{name}: output_size {given}: a size must be between {n - s + 1} and {n + s - 1}, not {want}"
+            )
     return tuple(int(n) for n in wanted)
 
 
@@ -49,16 +51,16 @@ def _unpool(
 ) -> Node:
     x, places = check_axes(name, axes, x), as_node(indices)
     if places.dtype not in INTEGER:
-        raise DTypeError(f"{name}: the indices are integers, as max pooling gives them, not {places.dtype}")
+        raise DTypeError(f"{name}: the indices must be integers, as max pooling gives them, not {places.dtype}")
     if places.shape != x.shape:
-        raise ShapeError(f"{name}: indices of shape {places.shape} for values of shape {x.shape}: they are equal")
+        raise ShapeError(f"{name}: indices of shape {places.shape} must have the shape of the values, {x.shape}")
     lead = x.shape[: x.ndim - axes]
     sizes = _sizes_before(name, x.shape[x.ndim - axes :], kernel, stride, padding, output_size)
     count = math.prod(sizes)
     known = places.buffer
     if isinstance(known, np.ndarray) and known.size and not 0 <= known.min() <= known.max() < count:
         wrong = known.min() if known.min() < 0 else known.max()
-        raise OutOfRangeError(f"{name}: index {wrong} is not a place in {sizes}, which has {count}")
+        raise OutOfRangeError(f"{name}: index {wrong} is out of range for the {count} elements of {sizes}")
     flat = math.prod(x.shape[x.ndim - axes :])
     values, at = reshape(x, (*lead, flat)), reshape(places, (*lead, flat))
     return reshape(PUT_ALONG(zeros((*lead, count), x), values, at, axis=len(lead)), (*lead, *sizes))
@@ -67,7 +69,7 @@ def _unpool(
 def max_unpool1d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Node:
-    """Zeros, with the values `x` of a `max_pool1d` at the places that it gave; its options say how many there were.
+    """Put the values `x` of a `max_pool1d` back at its indices, among zeros; its options give the size.
 
     >>> import wengert as wg
     >>> values, indices = wg.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2, return_indices=True)
@@ -80,7 +82,8 @@ def max_unpool1d(
 def max_unpool2d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Node:
-    """Zeros, with the values `x` of a `max_pool2d` at the places that it gave. Of two for one place the last stays.
+    """Put the values `x` of a `max_pool2d` back at its indices, among zeros. Of two with the same index the last
+    wins.
 
     >>> import wengert as wg
     >>> values, indices = wg.max_pool2d(wg.ones((1, 1, 4, 4)), 2, return_indices=True)
@@ -93,7 +96,8 @@ def max_unpool2d(
 def max_unpool3d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Node:
-    """Zeros, with the values `x` of a `max_pool3d` at the places that it gave. Of two for one place the last stays.
+    """Put the values `x` of a `max_pool3d` back at its indices, among zeros. Of two with the same index the last
+    wins.
 
     >>> import wengert as wg
     >>> values, indices = wg.max_pool3d(wg.ones((1, 1, 4, 4, 4)), 2, return_indices=True)
@@ -111,7 +115,7 @@ def _power_mean(axes: int, x: Any, p: float, kernel: Any, stride: Any, ceil_mode
     x = check_axes(name, axes, x)
     require_floating(name, x)
     if not p:
-        raise ArgumentError(f"{name}: norm_type is a number other than 0, whose root is taken")
+        raise ArgumentError(f"{name}: norm_type must be a nonzero number")
     kernel = per_axis(kernel, axes, name, "kernel_size")
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[axes - 1]
     means: Node = average(pow(x, float(p)), kernel, stride, 0, ceil_mode)
@@ -120,7 +124,7 @@ def _power_mean(axes: int, x: Any, p: float, kernel: Any, stride: Any, ceil_mode
 
 
 def lp_pool1d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Node:
-    """The root of the sum of powers of each window over the last axis: `(sum of x ** p) ** (1 / p)`.
+    """The p-norm of each window over the last axis: `(sum of x ** p) ** (1 / p)`.
 
     >>> import wengert as wg
     >>> wg.lp_pool1d(wg.tensor([[3.0, 4.0]]), 2, 2).tolist()
@@ -130,7 +134,7 @@ def lp_pool1d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ce
 
 
 def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Node:
-    """The root of the sum of powers of each window over the last two axes.
+    """The p-norm of each window over the last two axes.
 
     >>> import wengert as wg
     >>> wg.lp_pool2d(wg.ones((1, 1, 4, 4)), 2, 2).tolist()
@@ -140,7 +144,7 @@ def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ce
 
 
 def lp_pool3d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Node:
-    """The root of the sum of powers of each window over the last three axes.
+    """The p-norm of each window over the last three axes.
 
     >>> import wengert as wg
     >>> wg.lp_pool3d(wg.ones((1, 1, 4, 4, 4)), 2, 2).shape
@@ -170,13 +174,13 @@ def _starts(samples: Node, size: int, kernel: int, count: int) -> Node:
 def fractional_max(
     name: str, axes: int, x: Any, kernel_size: Any, counts: Shape, samples: Node, return_indices: bool
 ) -> Any:
-    """The largest element of each of `counts` windows, whose places `samples` (N, C, axes) say."""
+    """The largest element of each of `counts` windows, whose positions `samples` (N, C, axes) determine."""
     x = check_axes(name, axes, x)
     lead, sizes = x.shape[: x.ndim - axes], x.shape[x.ndim - axes :]
     kernel = per_axis(kernel_size, axes, name, "kernel_size")
     for size, k, count in zip(sizes, kernel, counts):
         if count + k - 1 > size:
-            raise ShapeError(f"{name}: {count} windows of {k} elements do not fit into {size}, one further on each")
+            raise ShapeError(f"{name}: {count} windows of {k} elements do not fit into {size} elements")
     # PyTorch's samples go with the axes from the first to the last in 3-d, and from the last to the first in 2-d
     order = range(axes) if axes == 3 else range(axes - 1, -1, -1)
     flat: Any = 0

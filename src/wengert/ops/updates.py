@@ -1,4 +1,5 @@
-"""Values with some elements replaced, combinations of elements, differences: made of gathers, writes and movement."""
+"""Values with some elements replaced, combinations of elements, differences: composed of gathers, writes and
+movement."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from wengert.ops.movement import broadcast_to, concat, moveaxis, normalize_axis,
 
 
 def put(x: Any, indices: Any, values: Any, /, accumulate: bool = False) -> Node:
-    """`x` with elements replaced, or added to with `accumulate`: those at these places of the flattened `x`.
+    """`x` with the elements at these indices of the flattened `x` replaced, or added to with `accumulate`.
 
     >>> import wengert as wg
     >>> wg.put(wg.tensor([[1, 2], [3, 4]]), [0, 3], [9, 8]).tolist()
@@ -36,7 +37,7 @@ def put(x: Any, indices: Any, values: Any, /, accumulate: bool = False) -> Node:
 
 
 def select_scatter(x: Any, source: Any, /, axis: int, index: int) -> Node:
-    """`x` with `source` in the place of the slice at one index along an axis.
+    """`x` with the slice at one index along an axis replaced by `source`.
 
     >>> import wengert as wg
     >>> wg.select_scatter(wg.zeros((2, 2)), wg.ones((2,)), axis=0, index=1).tolist()
@@ -51,7 +52,7 @@ def select_scatter(x: Any, source: Any, /, axis: int, index: int) -> Node:
 def slice_scatter(
     x: Any, source: Any, /, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Node:
-    """`x` with `source` in the place of a slice along an axis.
+    """`x` with a slice along an axis replaced by `source`.
 
     >>> import wengert as wg
     >>> wg.slice_scatter(wg.zeros((4,)), wg.ones((2,)), start=1, end=3).tolist()
@@ -65,7 +66,7 @@ def slice_scatter(
 
 
 def diagonal_scatter(x: Any, source: Any, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Node:
-    """`x` with `source` on a diagonal of two axes; along the last axis of `source` goes the diagonal.
+    """`x` with `source` on a diagonal of two axes; the last axis of `source` runs along the diagonal.
 
     >>> import wengert as wg
     >>> wg.diagonal_scatter(wg.zeros((2, 2)), wg.ones((2,))).tolist()
@@ -87,14 +88,14 @@ def diagonal_scatter(x: Any, source: Any, /, offset: int = 0, axis1: int = -2, a
 
 def _require_shape(name: str, source: Node, shape: Sequence[int]) -> None:
     if source.shape != tuple(shape):
-        raise ShapeError(f"{name}: what is written has shape {source.shape}; {tuple(shape)} would fit")
+        raise ShapeError(f"{name}: the source has shape {source.shape}, not {tuple(shape)}")
 
 
 # --- several next to each other -------------------------------------------------------------------------------------
 
 
 def column_stack(arrays: Sequence[Any], /) -> Node:
-    """Vectors as the columns of a matrix; matrices side by side.
+    """Join vectors as the columns of a matrix, or matrices horizontally.
 
     >>> import wengert as wg
     >>> wg.column_stack([wg.tensor([1, 2]), wg.tensor([3, 4])]).tolist()
@@ -118,7 +119,7 @@ def _with_axes(x: Node, rank: int) -> Node:
 
 
 def atleast_1d(*arrays: Any) -> Any:
-    """The values with at least one axis.
+    """The values, each with at least one axis.
 
     >>> import wengert as wg
     >>> wg.atleast_1d(wg.tensor(1)).shape
@@ -128,7 +129,7 @@ def atleast_1d(*arrays: Any) -> Any:
 
 
 def atleast_2d(*arrays: Any) -> Any:
-    """The values with at least two axes; a vector is a row.
+    """The values, each with at least two axes; a vector becomes a row.
 
     >>> import wengert as wg
     >>> wg.atleast_2d(wg.tensor([1, 2])).shape
@@ -138,7 +139,7 @@ def atleast_2d(*arrays: Any) -> Any:
 
 
 def atleast_3d(*arrays: Any) -> Any:
-    """The values with at least three axes; a vector is in the middle, a matrix in front.
+    """The values, each with at least three axes, as in NumPy: (1, N, 1) for a vector, (M, N, 1) for a matrix.
 
     >>> import wengert as wg
     >>> wg.atleast_3d(wg.tensor([1, 2])).shape
@@ -148,7 +149,7 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def combinations(x: Any, /, r: int = 2, with_replacement: bool = False) -> Node:
-    """All combinations of `r` elements of a vector, a row each; with replacement an element may come again.
+    """All combinations of `r` elements of a vector, one in each row; with replacement an element may repeat.
 
     >>> import wengert as wg
     >>> wg.combinations(wg.tensor([1, 2, 3])).tolist()
@@ -158,14 +159,14 @@ def combinations(x: Any, /, r: int = 2, with_replacement: bool = False) -> Node:
     if x.ndim != 1:
         raise ShapeError(f"combinations takes a vector, not shape {x.shape}")
     if not isinstance(r, (int, np.integer)) or r < 0:
-        raise ArgumentError(f"combinations: the number of elements is not negative, {r!r}")
+        raise ArgumentError(f"combinations: the number of elements cannot be negative: {r!r}")
     ways = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(ways(range(x.size), int(r)))
     return take(x, data(np.array(rows, np.int64).reshape(len(rows), int(r))), axis=0)
 
 
 def cartesian_prod(*arrays: Any) -> Node:
-    """All ways to take one element of each vector, a row each; of a single vector itself.
+    """All ways to take one element of each vector, one in each row; a single vector is returned as it is.
 
     >>> import wengert as wg
     >>> wg.cartesian_prod(wg.tensor([1, 2]), wg.tensor([3, 4])).tolist()
@@ -183,9 +184,9 @@ def cartesian_prod(*arrays: Any) -> Node:
 
 
 def gradient(x: Any, /, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Differences of neighbours over their distances, as in NumPy: of second order inside, of `edge_order` at the ends.
+    """The gradient by finite differences, as in NumPy: second order inside, of order `edge_order` at the ends.
 
-    `spacing` is a distance, or the coordinates, for all axes or one for each. Of several axes the result is a tuple.
+    `spacing` is a distance, or the coordinates, for all axes or one for each. For several axes the result is a tuple.
 
     >>> import wengert as wg
     >>> wg.gradient(wg.tensor([0.0, 1.0, 4.0])).tolist()
@@ -197,9 +198,9 @@ def gradient(x: Any, /, *spacing: Any, axis: Any = None, edge_order: int = 1) ->
     given = list(spacing) or [1.0]
     given = given * len(named) if len(given) == 1 else given
     if len(given) != len(named):
-        raise ArgumentError(f"gradient: {len(given)} spacings for {len(named)} axes")
+        raise ArgumentError(f"gradient: got {len(given)} spacings for {len(named)} axes")
     if edge_order not in (1, 2):
-        raise ArgumentError(f"gradient: edge_order is 1 or 2, not {edge_order!r}")
+        raise ArgumentError(f"gradient: edge_order must be 1 or 2, not {edge_order!r}")
     found = tuple(_gradient_along(x, at, distance, edge_order) for at, distance in zip(named, given))
     return found[0] if len(found) == 1 else found
 
@@ -238,6 +239,8 @@ def _steps(x: Node, axis: int, spacing: Any) -> Node:
         shape[axis] = n - 1
         return broadcast_to(reshape(distance, (1,) * x.ndim), tuple(shape))
     if distance.shape != (n,):
-        raise ShapeError(f"gradient: coordinates of shape {distance.shape} for the {n} elements along axis {axis}")
+        raise ShapeError(
+            f"gradient: coordinates of shape {distance.shape} do not match the {n} elements along axis {axis}"
+        )
     shape[axis] = n - 1
     return reshape(slice_axis(distance, 0, 1, n) - slice_axis(distance, 0, 0, n - 1), tuple(shape))

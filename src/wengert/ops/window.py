@@ -1,7 +1,7 @@
-"""Windows that slide over the last axes of a value: the largest in each, the sum of each, and the windows themselves.
+"""Sliding windows over the last axes of a value: the maximum of each, the sum of each, and the windows themselves.
 
-MAX_POOL gives the values and where each lies in its plane; its derivative goes to that element, the first of several
-that tie. SUM_POOL, UNFOLD and FOLD are linear. Values may have any rank, so that lanes are one axis more.
+MAX_POOL returns the values and the index of each in its plane; its derivative goes to that element, the first of
+several that tie. SUM_POOL, UNFOLD and FOLD are linear. Values may have any rank, so that lanes are one axis more.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def _made(name: str, count: Any, sym: bool, dtype: Any, device: Any, values: Cal
     """The window that `values` gives for places 0 to m - 1 of m."""
     kind = default_float if dtype is None else as_dtype(dtype)
     if kind not in FLOATING:
-        raise DTypeError(f"{name}: a window is of a floating-point dtype, not {kind}")
+        raise DTypeError(f"{name}: a window must have a floating-point dtype, not {kind}")
     if not isinstance(count, int) or count < 0:
-        raise ArgumentError(f"{name}: the number of samples is an integer and not negative, not {count!r}")
+        raise ArgumentError(f"{name}: the number of samples must be an integer and not negative, not {count!r}")
     m = count if sym else count + 1
     found = np.ones(count) if count <= 1 else values(np.arange(m, dtype=np.float64), m)[:count]
     return to_device(data(np.asarray(found, np.float64).astype(kind)), check_device(device, name))
@@ -119,16 +119,16 @@ def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None
 ) -> Node:
-    """`exp(-|n - center| / tau)`; only a window that is not symmetric has a center of its own.
+    """`exp(-|n - center| / tau)`; only an asymmetric window can have a center of its own.
 
     >>> import wengert as wg
     >>> print(wg.windows.exponential(3).numpy().round(4))
     [0.3679 1.     0.3679]
     """
     if sym and center is not None:
-        raise ArgumentError("exponential: a symmetric window has its center in the middle; give sym=False")
+        raise ArgumentError("exponential: a symmetric window has its center in the middle; pass sym=False")
     if not tau > 0:
-        raise ArgumentError(f"exponential: tau is positive, not {tau!r}")
+        raise ArgumentError(f"exponential: tau must be positive, not {tau!r}")
 
     def values(n: Any, m: int) -> Any:
         return np.exp(-np.abs(n - ((m - 1) / 2 if center is None else center)) / tau)
@@ -144,19 +144,19 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, d
     [0.6065 1.     0.6065]
     """
     if not std > 0:
-        raise ArgumentError(f"gaussian: std is positive, not {std!r}")
+        raise ArgumentError(f"gaussian: std must be positive, not {std!r}")
     return _made("gaussian", M, sym, dtype, device, lambda n, m: np.exp(-(((n - (m - 1) / 2) / std) ** 2) / 2))
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """Kaiser's window, a ratio of Bessel functions; `beta` says how fast it falls.
+    """Kaiser's window, a ratio of Bessel functions; `beta` controls how fast it falls.
 
     >>> import wengert as wg
     >>> print(wg.windows.kaiser(3).numpy().round(4))
     [1.e-04 1.e+00 1.e-04]
     """
     if not beta >= 0:
-        raise ArgumentError(f"kaiser: beta is not negative, as {beta!r} is")
+        raise ArgumentError(f"kaiser: beta must be non-negative, not {beta!r}")
 
     def values(n: Any, m: int) -> Any:
         return np.i0(beta * np.sqrt(np.maximum(1 - (2 * n / (m - 1) - 1) ** 2, 0))) / np.i0(beta)
@@ -168,7 +168,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, d
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None) -> Node:
-    """A triangle. `periodic` ones, for spectra, begin anew after their last sample.
+    """A triangular window. `periodic` windows, for spectra, repeat after their last sample.
 
     >>> import wengert as wg
     >>> wg.bartlett_window(4).tolist()
@@ -218,7 +218,7 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, device: Any = None
 ) -> Node:
-    """Kaiser's window; `beta` says how fast it falls.
+    """The Kaiser window; `beta` controls how fast it falls.
 
     >>> import wengert as wg
     >>> print(wg.kaiser_window(4, beta=5.0).numpy().round(4))

@@ -1,4 +1,4 @@
-"""Adafactor: Adam's scaling from one number a row and one a column in place of one an element."""
+"""Adafactor: Adam's scaling from one number per row and column instead of one per element."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Bounds(tuple[float | None, float]):
 class Adafactor(Optimizer):
     """Steps divided by a factored estimate of the average squared gradient (Shazeer and Stern, 2018).
 
-    Of a matrix, or of the last two axes of a tensor, only the means over rows and over columns are kept. The step is
-    proportional to the root mean square of the parameter (at least the second of `eps`), and an update whose root mean
-    square is above `d` is shortened. The first of `eps` is the least average; None is the dtype's rounding.
+    For a matrix, or the last two axes of a tensor, it stores only the means over rows and over columns. The step is
+    proportional to the root mean square of the parameter (at least `eps[1]`), and an update whose root mean square
+    exceeds `d` is scaled down. `eps[0]` is the lower bound of the averages; None is the dtype's rounding unit.
 
     >>> import wengert as wg
     >>> w = wg.ones((2, 3), requires_grad=True)
@@ -68,9 +68,11 @@ class Adafactor(Optimizer):
 
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
         if group["beta2_decay"] > 0:
-            raise ArgumentError(f"beta2_decay is an exponent of the step, at most 0, not {group['beta2_decay']!r}")
+            raise ArgumentError(
+                f"beta2_decay is an exponent of the step count and must be at most 0, not {group['beta2_decay']!r}"
+            )
         if group["d"] < 1:
-            raise ArgumentError(f"d, the largest root mean square of an update, is at least 1, not {group['d']!r}")
+            raise ArgumentError(f"d, the largest root mean square of an update, must be at least 1, not {group['d']!r}")
         if parameter.ndim < 2:
             return {"variance": zeros_for(parameter)}
         *batch, rows, columns = parameter.shape

@@ -14,9 +14,10 @@ Betas = tuple[float | Tensor, float | Tensor]
 
 
 class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015); with `amsgrad`, the variant that never lets its denominator shrink.
+    """Adam (Kingma and Ba, 2015); with `amsgrad`, the variant whose denominator never shrinks.
 
-    `weight_decay` is added to the gradient, or with `decoupled_weight_decay` taken off the parameter, as AdamW does.
+    `weight_decay` is added to the gradient, or with `decoupled_weight_decay` subtracted from the parameter, as in
+    AdamW.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
@@ -86,7 +87,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, 2019).
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -1.0], requires_grad=True)
@@ -129,7 +130,7 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient, decayed, in place of the average square (Kingma and Ba, 2015).
+    """Adam with the decayed maximum of past gradients instead of the average square (Kingma and Ba, 2015).
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
@@ -257,7 +258,7 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam that holds back its scaling while the average square rests on few gradients (Liu et al., 2020).
+    """Adam with a rectified scaling while the average square is based on few gradients (Liu et al., 2020).
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -2.0], requires_grad=True)

@@ -137,7 +137,7 @@ class RMSprop(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps as large as past steps, in the ratio of the gradient to past gradients (Zeiler, 2012).
+    """Scales the gradient by the ratio of past updates to past gradients (Zeiler, 2012).
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -2.0], requires_grad=True)

@@ -16,7 +16,7 @@ class ExponentialMovingAverage:
     """Averages of parameters that follow them slowly: average = decay * average + (1 - decay) * parameter.
 
     Takes a module or tensors. Call `update()` after every optimizer step; evaluate inside `with average.apply():`, or
-    between `apply()` and `restore()`. The averages are slots and an update only records, so that a compiled step can
+    between `apply()` and `restore()`. The averages are Tensors and an update only records, so a compiled step can
     contain it.
 
     >>> import wengert as wg
@@ -33,7 +33,7 @@ class ExponentialMovingAverage:
 
     def __init__(self, parameters: Any, decay: float = 0.999) -> None:
         if not 0 <= decay <= 1:
-            raise ArgumentError(f"decay lies between 0 and 1, not {decay!r}")
+            raise ArgumentError(f"decay must be between 0 and 1, not {decay!r}")
         self.decay = decay
         self.parameters = _tensors_of(parameters)
         # Halves would round the small steps of an average away.
@@ -51,17 +51,17 @@ class ExponentialMovingAverage:
                 average.assign(average + (parameter.to(average.dtype) - average) * (1.0 - self.decay))
 
     def apply(self) -> ExponentialMovingAverage:
-        """Give the parameters their averages, until `restore()` or the end of the `with` block."""
+        """Set the parameters to their averages, until `restore()` or the end of the `with` block."""
         if self._held is not None:
-            raise AssignmentError("apply: the parameters have their averages already; restore() comes first")
+            raise AssignmentError("apply: the parameters already hold their averages; call restore() first")
         self._held = [parameter.detach() for parameter in self.parameters]
         self._assign(self.averages)
         return self
 
     def restore(self) -> None:
-        """Give the parameters back the values they had before `apply()`."""
+        """Restore the parameters' values from before `apply()`."""
         if self._held is None:
-            raise AssignmentError("restore: the parameters have their own values; apply() comes first")
+            raise AssignmentError("restore: the parameters hold their own values; call apply() first")
         self._assign(self._held)
         self._held = None
 
@@ -81,11 +81,11 @@ class ExponentialMovingAverage:
                 parameter.assign(value.detach())
 
     def state_dict(self) -> dict[str, Any]:
-        """The decay and the averages as they are now, in the parameters' order."""
+        """The decay and the current averages, in the parameters' order."""
         return {"decay": self.decay, "averages": [average.detach() for average in self.averages]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` gave."""
+        """Continue from a state that `state_dict()` returned."""
         loaded = [wg.asarray(value) for value in state_dict["averages"]]
         shapes, found = [a.shape for a in self.averages], [value.shape for value in loaded]
         if shapes != found:
@@ -100,5 +100,7 @@ def _tensors_of(parameters: Any) -> list[Tensor]:
     found: Iterable[Any] = parameters.parameters() if hasattr(parameters, "parameters") else parameters
     tensors = [item[1] if isinstance(item, tuple) else item for item in found]
     if not tensors:
-        raise ArgumentError("an average of no parameters: the list of them is empty (or was used up before)")
+        raise ArgumentError(
+            "there are no parameters to average: the list is empty (or an iterator that was used up before)"
+        )
     return tensors

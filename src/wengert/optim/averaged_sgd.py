@@ -1,4 +1,4 @@
-"""ASGD: gradient descent that also keeps the average of where it has been."""
+"""ASGD: gradient descent that also keeps the average of its iterates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ASGD(Optimizer):
     """Averaged stochastic gradient descent (Polyak and Juditsky, 1992).
 
     The learning rate falls as `lr / (1 + lambd * lr * step) ** alpha`. From step `t0` on, `state[p]["ax"]` is the mean
-    of the parameter's values; before, it is the parameter.
+    of the parameter's values; before that, it is the parameter itself.
 
     >>> import wengert as wg
     >>> w = wg.tensor(4.0, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Schedules made of schedules: several at once, or one after the other."""
+"""Composed schedules: several at once, or one after another."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Several(LRScheduler):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules at once, each multiplying what the one before has set.
+    """Several schedules at once: each one modifies the rate that the previous one set.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -81,7 +81,7 @@ class ChainedScheduler(_Several):
 
 
 class SequentialLR(_Several):
-    """One schedule after the other: the next begins at each milestone.
+    """Schedules one after another: the next one begins at each milestone.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=1.0)

@@ -15,8 +15,8 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients down by one factor so that their norm, taken together, is at most `max_norm`.
 
-    Returns the norm they had. With `error_if_nonfinite`, a norm that is infinite or NaN raises; that looks at the
-    value, which a compiled step cannot.
+    Returns the norm before clipping. With `error_if_nonfinite`, an infinite or NaN norm raises an error; that reads the
+    value, which a compiled step cannot do.
 
     >>> import wengert as wg
     >>> w = wg.tensor([3.0, 4.0], requires_grad=True)
@@ -34,7 +34,7 @@ def clip_grad_norm_(
         total = wg.norm(wg.stack(norms), ord=norm_type)
         if error_if_nonfinite and not wg.isfinite(total):
             raise GradientError(
-                f"clip_grad_norm_: the norm of the gradients is {total.item()}, so there is nothing to scale them by; "
+                f"clip_grad_norm_: the norm of the gradients is {total.item()}, so they cannot be scaled; "
                 "wg.debug_nans() finds the first op that made a NaN"
             )
         factor = wg.minimum(max_norm / (total + 1e-6), 1.0)

@@ -1,4 +1,4 @@
-"""Learning rates that come and go: along a cosine, with warm restarts, in one cycle or in many."""
+"""Cyclic learning rates: along a cosine, with warm restarts, in one cycle or in many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wengert.optim.schedule import LRScheduler, checked, one_each
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Down to `eta_min` in `T_max` epochs along half a cosine, and up again.
+    """Anneals the rate to `eta_min` over `T_max` epochs along half a cosine, and then back up.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -41,7 +41,8 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to `eta_min` in `T_0` epochs, then again from the top in `T_mult` times as many, and so on.
+    """Anneals along half a cosine to `eta_min` in `T_0` epochs, then restarts with a period `T_mult` times as long, and
+    so on.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -55,7 +56,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if T_0 < 1 or T_mult < 1 or not isinstance(T_0, int) or not isinstance(T_mult, int):
-            raise ArgumentError(f"T_0 and T_mult are whole numbers from 1 on, not {T_0!r} and {T_mult!r}")
+            raise ArgumentError(f"T_0 and T_mult must be integers of at least 1, not {T_0!r} and {T_mult!r}")
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
@@ -70,7 +71,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return self.get_lr()
 
     def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch, or to any point in time: `step(epoch + batch / batches)`."""
+        """Advance to the next epoch, or to any point in time: `step(epoch + batch / batches)`."""
         if epoch is None and self.last_epoch >= 0:
             self.last_epoch += 1
             self.T_cur += 1
@@ -83,7 +84,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def _go_to(self, epoch: float) -> None:
         if epoch < 0:
-            raise ArgumentError(f"step: an epoch from 0 on, not {epoch!r}")
+            raise ArgumentError(f"step: the epoch must be at least 0, not {epoch!r}")
         self.last_epoch = math.floor(epoch)
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
@@ -99,11 +100,13 @@ Phase = tuple[float, str, str, str, str]
 
 
 class OneCycleLR(LRScheduler):
-    """Up to `max_lr` and down again in one cycle of `total_steps`, a step a batch (Smith and Topin, 2018).
+    """Raises the rate to `max_lr` and lowers it again in one cycle of `total_steps`, one step per batch (Smith and
+    Topin, 2018).
 
-    Starts at `max_lr / div_factor`, is at the top after `pct_start` of the steps, ends at the start divided by
-    `final_div_factor`. With `cycle_momentum`, momentum (or the first beta) goes from `max_momentum` down to
-    `base_momentum` and back. `three_phase`: down as it went up, and then on to the end.
+    It starts at `max_lr / div_factor`, peaks after the fraction `pct_start` of the steps, and ends at the initial rate
+    divided by `final_div_factor`. With `cycle_momentum`, momentum (or the first beta) goes from `max_momentum` down to
+    `base_momentum` and back. With `three_phase` it first returns symmetrically to the initial rate, and then falls to
+    the final one.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -134,11 +137,11 @@ class OneCycleLR(LRScheduler):
         if total_steps is None and epochs is not None and steps_per_epoch is not None:
             total_steps = epochs * steps_per_epoch
         if total_steps is None or total_steps < 1:
-            raise ArgumentError("OneCycleLR takes total_steps, or epochs and steps_per_epoch, from 1 on")
+            raise ArgumentError("OneCycleLR needs total_steps, or epochs and steps_per_epoch, of at least 1")
         if not 0 <= pct_start <= 1:
-            raise ArgumentError(f"pct_start lies between 0 and 1, not {pct_start!r}")
+            raise ArgumentError(f"pct_start must be between 0 and 1, not {pct_start!r}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ArgumentError(f'anneal_strategy is "cos" or "linear", not {anneal_strategy!r}')
+            raise ArgumentError(f'anneal_strategy must be "cos" or "linear", not {anneal_strategy!r}')
         if cycle_momentum and not {"momentum", "betas"} & optimizer.defaults.keys():
             raise ArgumentError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
         self.total_steps = total_steps
@@ -195,12 +198,12 @@ def _phases(total: int, share: float, three: bool) -> list[Phase]:
 
 
 class CyclicLR(LRScheduler):
-    """Up from `base_lr` to `max_lr` and down again, cycle after cycle, a step a batch (Smith, 2017).
+    """Cycles the rate between `base_lr` and `max_lr`, one step per batch (Smith, 2017).
 
     `step_size_up` and `step_size_down` are the lengths of the halves. The height of a cycle is constant ("triangular"),
-    halved each time ("triangular2") or falls with every step by `gamma` ("exp_range"); or `scale_fn` gives it, from the
-    number of the cycle or of the step (`scale_mode` "cycle" or "iterations"). With `cycle_momentum`, momentum (or the
-    first beta) goes the other way, between `max_momentum` and `base_momentum`.
+    halved each time ("triangular2") or falls with every step by `gamma` ("exp_range"); or `scale_fn` computes it from
+    the number of the cycle or of the step (`scale_mode` "cycle" or "iterations"). With `cycle_momentum`, momentum (or
+    the first beta) moves in the opposite direction, between `max_momentum` and `base_momentum`.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=1.0, momentum=0.9)
@@ -233,9 +236,9 @@ class CyclicLR(LRScheduler):
     ) -> None:
         groups = checked(optimizer).param_groups
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
-            raise ArgumentError(f'mode is "triangular", "triangular2" or "exp_range", not {mode!r}')
+            raise ArgumentError(f'mode must be "triangular", "triangular2" or "exp_range", not {mode!r}')
         if scale_mode not in ("cycle", "iterations"):
-            raise ArgumentError(f'scale_mode is "cycle" or "iterations", not {scale_mode!r}')
+            raise ArgumentError(f'scale_mode must be "cycle" or "iterations", not {scale_mode!r}')
         if cycle_momentum and not {"momentum", "betas"} & optimizer.defaults.keys():
             raise ArgumentError(f"{type(optimizer).__name__} has no momentum to cycle: pass cycle_momentum=False")
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
@@ -267,7 +270,7 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs)]
 
     def scale_fn(self, x: float) -> float:
-        """The height of a cycle, as a share of the first."""
+        """The height of a cycle, relative to the first."""
         if self._scale_fn is not None:
             return self._scale_fn(x)
         if self.mode == "triangular2":

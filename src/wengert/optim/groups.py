@@ -1,9 +1,9 @@
-"""Parameter groups: parameters that share their options, and how many steps they have taken.
+"""Parameter groups: parameters that share their options, and their step counts.
 
-An option that changes while training (the learning rate, and what a schedule cycles: momentum, betas) is kept in slots,
-0-d float64 tensors, so that setting it changes a value and no recorded step. Who reads one gets a float; an optimizer's
-rule gets the slots, as `group.live()`. Every other option is a Python value, part of a recorded step; setting one has
-the steps recorded again.
+An option that changes while training (the learning rate, and what a schedule cycles: momentum, betas) is stored in
+slots, 0-d float64 tensors, so that setting it changes a value but not a recorded step. Reading one returns a float; an
+optimizer's rule uses the slots, as `group.live()`. Every other option is a Python value and part of a recorded step;
+setting one causes a new recording.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _NOT_NEGATIVE = (
 class ParameterGroup(MutableMapping[str, Any]):
     """The parameters and options of a group, as a dict: `group["lr"] = 0.1`, `group["lr"] * 2`.
 
-    `slots` names the options that are kept in tensors. Setting one assigns it; reading one gives the number it is then,
-    a tuple of them for `betas`. While a function is recorded that is not known, and what is read stands for the number.
-    `changed` is called when anything else was set.
+    `slots` names the options that are stored in tensors. Setting one assigns the tensor; reading one returns its
+    current number, or a tuple of them for `betas`. While a function is recorded the number is not known, and reading
+    returns a placeholder for it. `changed` is called when any other option is set.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=0.1)
@@ -78,7 +78,7 @@ class ParameterGroup(MutableMapping[str, Any]):
         return {**vars(self), "_read": {}}
 
     def live(self) -> LiveOptions:
-        """The same options with slots as tensors: what an optimizer's rule computes with."""
+        """The same options with slots as tensors, for use in an optimizer's rule."""
         return LiveOptions(self)
 
     def _number(self, slot: Tensor) -> Any:
@@ -93,7 +93,7 @@ class ParameterGroup(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "params":
-            raise ArgumentError("the parameters of a group stay as they are; add_param_group adds others")
+            raise ArgumentError("the parameters of a group cannot be replaced; add_param_group adds others")
         if name not in self._items and name not in NOTES:
             raise unknown_option(name, self._items)
         if name in self.slots:
@@ -118,7 +118,7 @@ class ParameterGroup(MutableMapping[str, Any]):
         return f"ParameterGroup({len(self['params'])} parameters, {options})"
 
     def is_zero(self, name: str) -> bool:
-        """Whether `momentum` was last set to the number 0: then a step does without. No tensor is looked at."""
+        """Whether `momentum` was last set to the number 0, so that a step can skip it. No tensor's value is read."""
         return name in self._zeros
 
     def _new_slots(self, value: Any) -> Any:
@@ -154,7 +154,7 @@ class ParameterGroup(MutableMapping[str, Any]):
 
 
 class LiveOptions(ParameterGroup):
-    """A group as its optimizer computes with it: `live["lr"]` is a 0-d tensor. It has the group's own attributes."""
+    """A group as its optimizer computes with it: `live["lr"]` is a 0-d tensor. Other attributes are the group's."""
 
     def __init__(self, group: ParameterGroup) -> None:
         self.__dict__ = group.__dict__
@@ -168,13 +168,13 @@ def _is_number_zero(value: Any) -> bool:
 
 
 def put(slot: Tensor, value: Any) -> Tensor:
-    """Give a 0-d slot a number or the value of a tensor. A number becomes data, so that no program depends on it."""
+    """Assign a number or the value of a tensor to a 0-d slot. A number becomes data, so no program depends on it."""
     if value is slot:
         return slot
     if isinstance(value, Tensor):
         return slot.assign(_as_float64(value))
     if isinstance(value, bool) or not isinstance(value, (Real, np.ndarray)):
-        raise DTypeError(f"an option that is a number was set to {value!r}")
+        raise DTypeError(f"a numeric option cannot be set to {value!r}")
     return slot.assign(np.asarray(value, slot.dtype))
 
 
@@ -184,7 +184,7 @@ def _as_float64(value: Tensor) -> Tensor:
 
 
 def shown(value: Any) -> str:
-    """An option as its optimizer's repr shows it."""
+    """An option as shown in the optimizer's repr."""
     if isinstance(value, Tensor):
         return f"{float(value):g}"
     if isinstance(value, tuple):
@@ -193,33 +193,33 @@ def shown(value: Any) -> str:
 
 
 def unknown_option(name: str, known: Any) -> ArgumentError:
-    """The error for an option an optimizer does not have."""
+    """The error for an option that an optimizer does not have."""
     options = [option for option in known if option != "params"]
     near = get_close_matches(str(name), options, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(options)}"
-    return ArgumentError(f"there is no option {name!r} here; {hint}")
+    return ArgumentError(f"there is no option {name!r}; {hint}")
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Raise for a number outside its range."""
+    """Raise an error for a number outside its range."""
     for name, value in options.items():
         if name == "betas":
             if not isinstance(value, (tuple, list)) or len(value) != 2:
-                raise ArgumentError(f"betas takes two numbers, not {value!r}")
+                raise ArgumentError(f"betas must be two numbers, not {value!r}")
             for beta in value:
                 if not isinstance(beta, Tensor) and not 0 <= beta < 1:
-                    raise ArgumentError(f"betas lie between 0 and 1 (below 1), not {value!r}")
+                    raise ArgumentError(f"betas must be at least 0 and below 1, not {value!r}")
         elif name in _NOT_NEGATIVE and not isinstance(value, Tensor) and not value >= 0:
             raise ArgumentError(f"{name} cannot be negative, but is {value!r}")
         if name == "rho" and value > 1:
-            raise ArgumentError(f"rho lies between 0 and 1, not {value!r}")
+            raise ArgumentError(f"rho must be between 0 and 1, not {value!r}")
 
 
 class StepCounts:
     """How many steps the parameters of a group have taken: int64 tensors.
 
-    There is one count for all, so that what a step computes from the count it computes once. A parameter that had no
-    gradient while others had one sat a step out: for such a parameter it is also counted how many.
+    All parameters share one count, so that a step computes values derived from it only once. A parameter that had no
+    gradient while others had one skipped a step; its skipped steps are counted separately.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
@@ -229,24 +229,24 @@ class StepCounts:
         self.apart: set[Tensor] = set()  # the parameters whose `missed` is in use
 
     def of(self, parameter: Tensor) -> Tensor:
-        """The steps one parameter has taken."""
+        """The number of steps that one parameter has taken."""
         return self.steps - self.missed[parameter] if parameter in self.apart else self.steps
 
     def advance(self, absent: Sequence[Tensor], skip: Tensor | None) -> None:
-        """Count one step, which the `absent` parameters sit out; none where `skip` is true."""
+        """Count one step, which the `absent` parameters skip; do not count where `skip` is true."""
         one = 1 if skip is None else wg.where(skip, 0, 1)
         self.steps.assign(self.steps + one)
         for parameter in absent:
             self.missed[parameter].assign(self.missed[parameter] + one)
 
     def set_apart(self, parameters: Sequence[Tensor]) -> None:
-        """From now on these have a count of their own."""
+        """Give these parameters a count of their own from now on."""
         if not self.apart.issuperset(parameters):
             self.apart.update(parameters)
             wg.config.changed()
 
     def load(self, counts: Sequence[int]) -> None:
-        """Have each parameter go on from its count."""
+        """Continue each parameter from its count."""
         most = max(counts)
         self.steps.assign(np.int64(most))
         for parameter, count in zip(self.params, counts):

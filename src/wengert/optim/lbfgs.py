@@ -1,4 +1,5 @@
-"""L-BFGS: Newton steps with curvature learned from the last gradients. A closure gives the loss as often as asked."""
+"""L-BFGS: Newton steps with curvature learned from the last gradients. A closure computes the loss as often as
+needed."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ class LBFGS(Optimizer):
     """Limited-memory BFGS (Liu and Nocedal, 1989), with all parameters as one vector. `step` takes a closure.
 
     A step is up to `max_iter` iterations and `max_eval` calls of the closure, which clears the gradients, computes the
-    loss, calls `backward()` and returns the loss. `line_search_fn="strong_wolfe"` chooses the length of each iteration;
-    without it the length is `lr`. It ends early when the largest gradient is at most `tolerance_grad`, or loss and
-    parameters move by less than `tolerance_change`.
+    loss, calls `backward()` and returns the loss. `line_search_fn="strong_wolfe"` chooses the step length of each
+    iteration; without it the length is `lr`. A step ends early when the largest gradient is at most `tolerance_grad`,
+    or loss and parameters move by less than `tolerance_change`.
 
     >>> import wengert as wg
     >>> w = wg.tensor([-1.2, 1.0], dtype=wg.float64, requires_grad=True)
@@ -43,7 +44,7 @@ class LBFGS(Optimizer):
     >>> [round(x, 4) for x in w.tolist()]
     [1.0, 1.0]
 
-    The closure may call compiled functions; the step itself is decided by the values, so that it stays outside.
+    The closure may call compiled functions; the step itself depends on values, so it cannot be compiled.
     """
 
     def __init__(
@@ -72,29 +73,29 @@ class LBFGS(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if self.param_groups:
-            raise ArgumentError("LBFGS takes all parameters in one group: it steps along one direction")
+            raise ArgumentError("LBFGS takes all parameters in one group, because it steps along one direction")
         super().add_param_group(param_group)
         self._params: list[Tensor] = list(self.param_groups[0]["params"])
         self._memory: dict[str, Any] = {}
 
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
         if group["line_search_fn"] not in (None, "strong_wolfe"):
-            raise ArgumentError(f'line_search_fn is "strong_wolfe" or None, not {group["line_search_fn"]!r}')
+            raise ArgumentError(f'line_search_fn must be "strong_wolfe" or None, not {group["line_search_fn"]!r}')
         return {}
 
     def update(self, grads: Any, *, skip: Tensor | None = None) -> None:
-        raise ArgumentError("LBFGS computes the loss at several places in a step: write optimizer.step(closure)")
+        raise ArgumentError("LBFGS computes the loss at several points in a step: write optimizer.step(closure)")
 
     # --- the step ---------------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None, *, skip: Tensor | None = None) -> Any:
-        """Take up to `max_iter` iterations. The answer is the closure's loss at the start."""
+        """Take up to `max_iter` iterations; returns the closure's loss at the start."""
         if closure is None or skip is not None:
-            raise ArgumentError("LBFGS.step takes a closure, which computes the loss and its gradients, and no skip")
+            raise ArgumentError("LBFGS.step takes a closure, which computes the loss and its gradients, but no skip")
         if recording.trace is not None:
             raise RecordingError(
-                "LBFGS.step inside wg.compile: how often it computes the loss depends on the values. Call step "
-                "outside, with a closure that calls the compiled function"
+                "LBFGS.step cannot run inside wg.compile: how often it computes the loss depends on values. Call "
+                "step outside, with a closure that calls the compiled function"
             )
         with wg.no_grad():
             return self._step(closure)
@@ -206,7 +207,7 @@ class LBFGS(Optimizer):
         with wg.enable_grad():
             loss = closure()
         if loss is None:
-            raise ArgumentError("LBFGS: the closure returned None; it returns the loss, after loss.backward()")
+            raise ArgumentError("LBFGS: the closure returned None; it must return the loss, after loss.backward()")
         parts = [(wg.zeros_like(p) if p.grad is None else p.grad).detach() for p in self._params]
         return loss, float(loss), _vector(parts)
 
@@ -220,12 +221,12 @@ class LBFGS(Optimizer):
     # --- saving and loading -----------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """PyTorch's layout: the memory of all parameters stands at the first."""
+        """The state in PyTorch's layout: the first parameter holds the history for all of them."""
         kept = {name: _saved(value) for name, value in self._memory.items()}
         return {**super().state_dict(), "state": {0: kept} if kept else {}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` gave, here or in PyTorch."""
+        """Continue from a state that `state_dict()` returned, here or in PyTorch."""
         super().load_state_dict({**state_dict, "state": {}})
         loaded = state_dict["state"].get(0, {})
         numbers = {name: loaded[name] for name in ("n_iter", "func_evals") if name in loaded}

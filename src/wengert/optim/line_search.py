@@ -17,7 +17,7 @@ CURVATURE = 0.9  # c2: the slope falls to at most this share of the first
 
 @dataclass(frozen=True)
 class Point:
-    """A step length, and the value, the gradient and the slope along the direction that were found there."""
+    """A step length, with the value, the gradient and the slope along the direction at that length."""
 
     length: float
     value: float
@@ -29,7 +29,7 @@ Evaluate = Callable[[float], Point]
 
 
 def strong_wolfe(evaluate: Evaluate, start: Point, length: float, scale: float, least: float, most: int) -> Point:
-    """The point of the first step length found that fulfils both conditions, or the best one of `most` evaluations.
+    """The first step length found that satisfies both Wolfe conditions, or the best of `most` evaluations.
 
     `scale` is the largest element of the direction: the search ends when elements would move by less than `least`.
     """
@@ -102,7 +102,7 @@ def _inside(length: float, ends: list[Point], has_stalled: bool) -> tuple[float,
 
 
 def cubic_minimum(first: Point, second: Point, bounds: tuple[float, float] | None = None) -> float:
-    """Where the cubic through two values and slopes is least, within bounds; the middle of them if nowhere."""
+    """The minimum of the cubic through two values and slopes, within bounds; their midpoint if there is none."""
     low, high = (first, second) if first.length <= second.length else (second, first)
     least, most = bounds or (low.length, high.length)
     if low.length == high.length:

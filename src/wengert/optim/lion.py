@@ -1,4 +1,4 @@
-"""Lion: only the sign of the momentum counts."""
+"""Lion: steps along the sign of the momentum."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wengert.optim.optimizer import Optimizer, zeros_for
 class Lion(Optimizer):
     """Evolved sign momentum (Chen et al., "Symbolic discovery of optimization algorithms", 2023).
 
-    Every element moves by `lr`, up or down; a learning rate 3 to 10 times smaller than AdamW's, and a weight decay
-    larger by as much, fit.
+    Every element moves by `lr`, up or down. Use a learning rate 3 to 10 times smaller than for AdamW, and a weight
+    decay larger by the same factor.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -1.0], requires_grad=True)

@@ -16,11 +16,11 @@ from wengert.optim.optimizer import Optimizer, zeros_for
 class Muon(Optimizer):
     """Momentum orthogonalised by Newton-Schulz steps, for matrices (Jordan et al., 2024).
 
-    Meant for the hidden weight matrices; embeddings, biases and the last layer go to AdamW. PyTorch's arguments. Where
-    its iteration runs in bfloat16, this one runs in the parameter's own precision.
+    Use it for the hidden weight matrices; embeddings, biases and the last layer go to AdamW. The arguments are
+    PyTorch's. PyTorch runs the iteration in bfloat16; this one runs in the parameter's own precision.
 
     `adjust_lr_fn`: "original" multiplies the learning rate of an (a, b) matrix by sqrt(max(1, a / b)),
-    "match_rms_adamw" by 0.2 * sqrt(max(a, b)), so that AdamW's learning rate fits.
+    "match_rms_adamw" by 0.2 * sqrt(max(a, b)), so that AdamW's learning rate can be reused.
 
     >>> import wengert as wg
     >>> w = wg.ones((2, 2), requires_grad=True)
@@ -66,7 +66,7 @@ class Muon(Optimizer):
 
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
         if group["adjust_lr_fn"] not in (None, "original", "match_rms_adamw"):
-            raise ArgumentError(f'adjust_lr_fn is "original" or "match_rms_adamw", not {group["adjust_lr_fn"]!r}')
+            raise ArgumentError(f'adjust_lr_fn must be "original" or "match_rms_adamw", not {group["adjust_lr_fn"]!r}')
         return {"momentum_buffer": zeros_for(parameter)}
 
     def scalars(self, group: ParameterGroup, step: Tensor) -> dict[str, Tensor]:
@@ -98,7 +98,7 @@ def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], ste
 
 
 def lr_ratio(shape: tuple[int, ...], adjustment: str | None) -> float:
-    """What the learning rate is multiplied by for a matrix of this shape."""
+    """The factor for the learning rate of a matrix of this shape."""
     rows, columns = shape
     if adjustment == "match_rms_adamw":
         return 0.2 * math.sqrt(max(rows, columns))

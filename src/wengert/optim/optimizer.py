@@ -1,9 +1,10 @@
-"""Optimizer: what all optimizers share. In: parameters, their gradients and options. Out: parameters with new values.
+"""Optimizer: the base class of all optimizers. In: parameters, their gradients and options. Out: parameters with new
+values.
 
 An optimizer states its rule as a pure function of one parameter, its gradient and its state (see `Optimizer.rule`);
-here the rule is applied to all parameters and the results are assigned. A step only records: nothing looks at a value,
-and everything that changes from step to step (learning rate, step count, moments) is a tensor made when the optimizer
-was. So a compiled training step contains its optimizer.
+here the rule is applied to all parameters and the results are assigned. A step only records: nothing reads a value, and
+everything that changes between steps (learning rate, step count, moments) is a tensor created with the optimizer. So a
+compiled training step contains its optimizer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _HOW_TORCH_RUNS = ("foreach", "fused", "capturable", "differentiable")
 
 
 class Optimizer:
-    """The base of the optimizers. `params` are tensors, (name, tensor) pairs, or dicts of groups with their options.
+    """The base class of the optimizers. `params` are tensors, (name, tensor) pairs, or dicts of groups with their
+    options.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
@@ -34,8 +36,8 @@ class Optimizer:
     >>> w.tolist()
     [0.0, 0.0]
 
-    To write one's own: give the options to `__init__`, name in `slots` those that schedules change, and define
-    `initial` (the state), `scalars` (numbers of a step that all parameters share) and `rule` (the step of one).
+    To write your own: pass the options to `__init__`, list in `slots` those that schedules change, and define `initial`
+    (the state), `scalars` (numbers of a step that all parameters share) and `rule` (the step of one parameter).
     """
 
     slots: ClassVar[tuple[str, ...]] = ("lr",)
@@ -64,18 +66,19 @@ class Optimizer:
     def scalars(self, group: ParameterGroup, step: Tensor) -> dict[str, Tensor]:
         """The numbers a step needs that do not depend on the parameter: 0-d tensors, computed in float64.
 
-        `step` is 1 in the first step, in float64 too. The rule gets them in the dtype it works in.
+        `step` is 1 in the first step, also in float64. The rule receives them in its working dtype.
         """
         return {"lr": group["lr"]}
 
     def rule(
         self, p: Tensor, g: Tensor, state: dict[str, Tensor], group: ParameterGroup, s: Any
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The next value of a parameter and of its state, from its value, gradient and state, and the scalars `s`."""
+        """Compute the next value of a parameter and of its state, from its value, gradient and state, and the scalars
+        `s`."""
         raise TypeError(f"{type(self).__name__} has no rule: define rule(self, p, g, state, group, s)")
 
     def check_parameter(self, parameter: Tensor) -> None:
-        """Raise for a tensor that cannot be optimised."""
+        """Raise an error for a tensor that cannot be optimised."""
         if not isinstance(parameter, Tensor):
             raise DTypeError(f"an optimizer takes tensors, not {parameter!r} of type {type(parameter).__name__}")
         if parameter.dtype not in _FLOATING:
@@ -98,7 +101,9 @@ class Optimizer:
                 raise unknown_option(name, self.defaults)
         names, params = _named(param_group["params"])
         if not params:
-            raise ArgumentError("an optimizer got no parameters: the list of them is empty (or was used up before)")
+            raise ArgumentError(
+                "the optimizer has no parameters: the list is empty (or an iterator that was used up before)"
+            )
         for parameter in params:
             self.check_parameter(parameter)
         self._check_new(params)
@@ -114,8 +119,8 @@ class Optimizer:
         """Make the state that the group's options ask for and that is not there yet."""
         if group.get("differentiable"):
             raise GradientError(
-                f"{type(self).__name__}(differentiable=True): a step assigns values without a history. To "
-                "differentiate through steps, write new values: w = w - lr * wg.grad(loss)(w)"
+                f"{type(self).__name__}(differentiable=True): steps assign values without a history, so they cannot "
+                "be differentiated. Compute new values instead: w = w - lr * wg.grad(loss)(w)"
             )
         for parameter in group["params"]:
             state = self.state[parameter]
@@ -128,13 +133,13 @@ class Optimizer:
         seen = set(self.state)
         for parameter in params:
             if parameter in seen:
-                raise ArgumentError(f"{_described(parameter)} stands among the parameters twice; it would step twice")
+                raise ArgumentError(f"{_described(parameter)} is among the parameters twice, so it would step twice")
             seen.add(parameter)
 
     # --- the step ---------------------------------------------------------------------------------------------------
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zeros."""
+        """Set the gradients to None, or to zeros."""
         for parameter in self.state:
             if set_to_none:
                 parameter.grad = None
@@ -144,8 +149,8 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None, *, skip: Tensor | None = None) -> Any:
         """Change every parameter that has a gradient by the optimizer's rule.
 
-        `closure`, if given, is called first, to compute a loss and the gradients, and its result is the answer. Where
-        `skip` (one truth value, a tensor) is true, parameters, state and step counts stay as they are.
+        `closure`, if given, is called first to compute a loss and the gradients, and `step` returns its result. Where
+        `skip` (a boolean scalar tensor) is true, parameters, state and step counts stay unchanged.
         """
         loss = None
         if closure is not None:
@@ -155,10 +160,10 @@ class Optimizer:
         return loss
 
     def update(self, grads: Any, *, skip: Tensor | None = None) -> None:
-        """Take a step with these gradients, whatever `grad` holds.
+        """Take a step with these gradients, ignoring the parameters' `grad`.
 
-        `grads` has one gradient for each parameter (None sits out), in the parameters' order: a list, or any nested
-        container such as `wg.grad` gives; or a dict by name if the optimizer got named parameters.
+        `grads` has one gradient for each parameter (None skips it), in the parameters' order: a list, or any nested
+        container such as `wg.grad` returns; or a dict by name if the optimizer was given named parameters.
         """
         self._apply(self._matched(grads), skip)
 
@@ -170,15 +175,15 @@ class Optimizer:
         if not isinstance(grads, (list, tuple)) or any(isinstance(g, (list, tuple, dict)) for g in grads):
             grads = wg.tree.flatten(grads)[0]
         if len(grads) != len(params):
-            raise ArgumentError(f"update: {len(grads)} gradients for {len(params)} parameters")
+            raise ArgumentError(f"update: got {len(grads)} gradients for {len(params)} parameters")
         return {p: wg.asarray(g) for p, g in zip(params, grads) if g is not None}
 
     def _apply(self, gradients: dict[Tensor, Tensor], skip: Tensor | None) -> None:
         if not gradients:
             raise GradientError(
                 f"{type(self).__name__}: none of the {len(self.state)} parameters has a gradient. Call backward() on "
-                "the loss before step(), and zero_grad() after it; or is the loss computed from other tensors than the "
-                "optimizer's?"
+                "the loss before step(), and zero_grad() after it; or was the loss computed from other tensors than "
+                "the optimizer's?"
             )
         for parameter, gradient in gradients.items():
             if gradient.shape != parameter.shape:
@@ -219,10 +224,10 @@ class Optimizer:
     # --- saving and loading -----------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the optimizer knows, as it is now, for `wg.save`.
+        """The optimizer's current state, for `wg.save`.
 
         `{"state": {0: {"step": ..., "exp_avg": ...}, ...}, "param_groups": [{"lr": ..., "params": [0, 1]}, ...]}` as in
-        PyTorch: parameters by their position, state and changing options as tensors, other options as Python values.
+        PyTorch: parameters by index, state and changing options as tensors, other options as Python values.
         """
         place = {p: i for i, p in enumerate(self.state)}
         state = {}
@@ -240,11 +245,14 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` gave, here or in PyTorch; the parameters are taken in their order."""
+        """Continue from a state that `state_dict()` returned, here or in PyTorch; parameters are matched by their
+        order."""
         groups, states = state_dict["param_groups"], state_dict["state"]
         sizes, found = [len(g["params"]) for g in self.param_groups], [len(g["params"]) for g in groups]
         if sizes != found:
-            raise ArgumentError(f"load_state_dict: groups of {found} parameters for this optimizer's {sizes}")
+            raise ArgumentError(
+                f"load_state_dict: the state has groups of {found} parameters, but this optimizer has groups of {sizes}"
+            )
         for group, counts, loaded in zip(self.param_groups, self._counts, groups):
             _load_options(group, loaded)
             parts = [states.get(index, {}) for index in loaded["params"]]
@@ -258,20 +266,21 @@ class Optimizer:
         values = {name: wg.asarray(v) for name, v in loaded.items() if name != "step" and v is not None}
         if values.keys() - state.keys() or (values and state.keys() - values.keys()):
             raise ArgumentError(
-                f"load_state_dict: {_described(parameter)} has the state {sorted(state)}, the file has {sorted(values)}"
+                f"load_state_dict: {_described(parameter)} has the state {sorted(state)}, but the loaded one has "
+                f"{sorted(values)}"
             )
         for name, value in values.items():
             if value.shape != state[name].shape:
                 raise ShapeError(
-                    f"load_state_dict: {name} of {_described(parameter)} has shape {state[name].shape}, "
-                    f"the file's has {value.shape}"
+                    f"load_state_dict: {name} of {_described(parameter)} has shape {state[name].shape}, but the "
+                    f"loaded one has {value.shape}"
                 )
         for name, value in {**state, **values}.items():
             self.state[parameter][name].assign(value.detach())
 
 
 def working_dtype(tensor: Tensor) -> Any:
-    """The dtype a step computes and keeps its state in: the parameter's, but float32 for halves."""
+    """The dtype in which a step computes and stores its state: the parameter's, or float32 for half precision."""
     return wg.float32 if tensor.dtype in (wg.float16, wg.bfloat16) else tensor.dtype
 
 
@@ -281,7 +290,7 @@ def zeros_for(parameter: Tensor) -> Tensor:
 
 
 def descent(p: Tensor, g: Tensor, group: ParameterGroup) -> Tensor:
-    """The gradient to go down: negated to maximise, with that of the weight decay added."""
+    """The gradient to descend: negated to maximise, with the gradient of the weight decay added."""
     g = -g if group["maximize"] else g
     return g + p * group["weight_decay"] if group["weight_decay"] else g
 

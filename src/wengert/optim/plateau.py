@@ -1,4 +1,4 @@
-"""A learning rate that follows a measure: reduced when it stops getting better."""
+"""A learning rate that follows a metric: reduced when it stops improving."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wengert.optim.schedule import LRScheduler, one_each
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when the measure given to `step` has not got better for `patience` epochs.
+    """Multiplies the rate by `factor` when the metric given to `step` has not improved for `patience` epochs.
 
-    Better is by more than `threshold`, relative ("rel") or absolute ("abs"), down (`mode` "min") or up ("max"). After a
-    reduction, `cooldown` epochs are not counted.
+    An improvement is a change by more than `threshold`, relative ("rel") or absolute ("abs"), downwards (`mode` "min")
+    or upwards ("max"). After a reduction, `cooldown` epochs are not counted.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -39,11 +39,11 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1:
-            raise ArgumentError(f"ReduceLROnPlateau: the factor is below 1, not {factor!r}")
+            raise ArgumentError(f"ReduceLROnPlateau: the factor must be below 1, not {factor!r}")
         if mode not in ("min", "max"):
-            raise ArgumentError(f'mode is "min" or "max", not {mode!r}')
+            raise ArgumentError(f'mode must be "min" or "max", not {mode!r}')
         if threshold_mode not in ("rel", "abs"):
-            raise ArgumentError(f'threshold_mode is "rel" or "abs", not {threshold_mode!r}')
+            raise ArgumentError(f'threshold_mode must be "rel" or "abs", not {threshold_mode!r}')
         self.mode = mode
         self.factor = factor
         self.patience = patience
@@ -62,17 +62,17 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._current()
 
     def get_lr(self) -> list[float]:
-        """The learning rates after a reduction; one that would hardly change stays."""
+        """The learning rates after a reduction; a rate that would hardly change is kept."""
         reduced = [max(lr * self.factor, least) for lr, least in zip(self._current(), self.min_lrs)]
         return [new if lr - new > self.eps else lr for lr, new in zip(self._current(), reduced)]
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs are not counted, since the rate was just lowered."""
+        """Whether epochs are not counted because the rate was just lowered."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]
-        """Take note of the measure (a number, or a tensor, which is looked at) after an epoch."""
+        """Report the metric of an epoch: a number, or a tensor, whose value is read."""
         measure = float(metrics)
         self.last_epoch += 1
         if self._is_better(measure):

@@ -13,10 +13,10 @@ from wengert.optim.optimizer import Optimizer, zeros_for
 
 
 class Rprop(Optimizer):
-    """Resilient backpropagation (Riedmiller and Braun, 1993), for gradients of the whole data.
+    """Resilient backpropagation (Riedmiller and Braun, 1993), for full-batch gradients.
 
-    Each element has a step length of its own, which starts at `lr`. It is multiplied by the second of `etas` while the
-    gradient keeps its sign and by the first when the sign changes, within `step_sizes`.
+    Each element has a step length of its own, which starts at `lr`. It is multiplied by `etas[1]` while the gradient
+    keeps its sign and by `etas[0]` when the sign changes, within `step_sizes`.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0, -4.0], requires_grad=True)
@@ -55,7 +55,7 @@ class Rprop(Optimizer):
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
         shrink, grow = group["etas"]
         if not 0 < shrink < 1 < grow:
-            raise ArgumentError(f"etas are a number between 0 and 1 and one above 1, not {group['etas']!r}")
+            raise ArgumentError(f"etas must be a number between 0 and 1 and one above 1, not {group['etas']!r}")
         return {"prev": zeros_for(parameter), "step_size": zeros_for(parameter)}
 
     def scalars(self, group: ParameterGroup, step: Tensor) -> dict[str, Tensor]:

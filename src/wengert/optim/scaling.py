@@ -1,8 +1,8 @@
-"""Loss scaling, so that small gradients do not vanish in float16; all of it graph operations.
+"""Loss scaling, so that small gradients do not vanish in float16, entirely in graph operations.
 
 The loss is multiplied by a scale before the backward pass and the gradients are divided by it. When one of them is not
 finite the optimizer's step is skipped, by selecting the old values, and the scale shrinks; after a while without that
-it grows. Nothing looks at a value, so a compiled step can contain it all.
+it grows. Nothing reads a value, so a compiled step can contain it all.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from wengert.optim.optimizer import Optimizer, working_dtype
 
 
 class GradScaler:
-    """PyTorch's GradScaler: scales a loss, undoes that in the gradients, and skips steps that are not finite.
+    """PyTorch's GradScaler: scales a loss, unscales the gradients, and skips steps with infinite or NaN gradients.
 
-    `device` is where the loss and the parameters are.
+    `device` is the device of the loss and the parameters.
 
     >>> import wengert as wg
     >>> w = wg.tensor(2.0, requires_grad=True)
@@ -44,7 +44,7 @@ class GradScaler:
     ) -> None:
         if growth_factor <= 1 or not 0 < backoff_factor < 1:
             raise ArgumentError(
-                f"the growth factor is above 1 and the backoff factor between 0 and 1, not {growth_factor!r} and "
+                f"the growth factor must be above 1 and the backoff factor between 0 and 1, not {growth_factor!r} and "
                 f"{backoff_factor!r}"
             )
         self.growth_factor = growth_factor
@@ -62,20 +62,20 @@ class GradScaler:
         wg.config.changed()
 
     def scale(self, outputs: Any) -> Any:
-        """The loss (or a nested container of them) times the scale."""
+        """Multiply the loss (or a nested container of losses) by the scale."""
         if not self.enabled:
             return outputs
         return wg.tree.map(lambda output: output * self._scale.to(output.dtype), outputs)
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divide the gradients of an optimizer's parameters by the scale, and see whether all are finite.
+        """Divide the gradients of an optimizer's parameters by the scale, and check whether all are finite.
 
-        `step` does it too; call it before, to clip the gradients in between.
+        `step` does this too; call it yourself before clipping the gradients.
         """
         if not self.enabled:
             return
         if optimizer in self._unscaled or optimizer in self._stepped:
-            raise GradientError("unscale_: this optimizer's gradients were unscaled since the last update()")
+            raise GradientError("unscale_: this optimizer's gradients were already unscaled since the last update()")
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not gradients:
             raise GradientError("unscale_: none of the optimizer's parameters has a gradient; call backward() first")
@@ -89,19 +89,20 @@ class GradScaler:
         self._unscaled[optimizer] = found
 
     def step(self, optimizer: Optimizer) -> None:
-        """The optimizer's step with unscaled gradients, skipped if one of them is not finite."""
+        """Run the optimizer's step with unscaled gradients; skip it if any of them is not finite."""
         if not self.enabled:
             optimizer.step()
             return
         if optimizer in self._stepped:
-            raise GradientError("step: this optimizer has been stepped since the last update()")
+            raise GradientError("step: this optimizer has already stepped since the last update()")
         if optimizer not in self._unscaled:
             self.unscale_(optimizer)
         optimizer.step(skip=self._unscaled.pop(optimizer))
         self._stepped.add(optimizer)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adapt the scale, once all optimizers were stepped: shrink it after a skipped step, let it grow in time.
+        """Adapt the scale after all optimizers have stepped: shrink it after a skipped step, grow it after many good
+        ones.
 
         `new_scale` sets it instead.
         """
@@ -110,7 +111,7 @@ class GradScaler:
         if new_scale is not None:
             put(self._scale, new_scale)
         elif not self._stepped and not self._unscaled:
-            raise GradientError("update: no step() since the last update()")
+            raise GradientError("update: there was no step() since the last update()")
         else:
             with wg.no_grad():
                 self._adapt()
@@ -127,15 +128,15 @@ class GradScaler:
         self._growth_tracker.assign(wg.where(self._found_inf | is_due, 0, successes))
 
     def get_scale(self) -> float:
-        """The scale now; looks at the value."""
+        """The current scale; reads the value."""
         return float(self._scale) if self.enabled else 1.0
 
     def is_enabled(self) -> bool:
-        """Whether the scaler does anything."""
+        """Whether the scaler is enabled."""
         return self.enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scaler knows, as it is now; call it after `update`. Empty where it is not enabled."""
+        """The scaler's current state; call it after `update`. It is empty if the scaler is not enabled."""
         if not self.enabled:
             return {}
         return {
@@ -147,11 +148,11 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` gave, here or in PyTorch."""
+        """Continue from a state that `state_dict()` returned, here or in PyTorch."""
         if not self.enabled:
             return
         if not state_dict:
-            raise ArgumentError("load_state_dict: the state is empty; was it saved from a scaler that is not enabled?")
+            raise ArgumentError("load_state_dict: the state is empty; was it saved from a disabled scaler?")
         put(self._scale, state_dict["scale"])
         put(self._growth_tracker, state_dict["_growth_tracker"])
         for name in ("growth_factor", "backoff_factor", "growth_interval"):

@@ -1,7 +1,7 @@
 """Learning rates by the step: schedules that compute in Python between steps and assign the optimizer's slots.
 
 `scheduler.step()` after each optimizer step (or epoch) sets `group["lr"]` of every group. Most schedules multiply the
-rate that is there, so that they work together and with changes from outside; the numbers are PyTorch's.
+current rate, so they compose with each other and with manual changes; the numbers are PyTorch's.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wengert.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """The base of the schedules. One's own defines `get_lr`: the learning rate of each group at `last_epoch`.
+    """The base class of the schedules. A subclass defines `get_lr`: the learning rate of each group at `last_epoch`.
 
-    `last_epoch` other than -1 goes on where an optimizer whose state was loaded had come to.
+    A `last_epoch` other than -1 continues from that epoch, for an optimizer whose state was loaded.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -36,7 +36,7 @@ class LRScheduler:
                 group.setdefault("initial_lr", float(group["lr"]))
             elif "initial_lr" not in group:
                 raise ArgumentError(
-                    f"last_epoch={last_epoch} goes on with a schedule, but the optimizer had none: its groups have no "
+                    f"last_epoch={last_epoch} continues a schedule, but the optimizer had none: its groups have no "
                     "'initial_lr'. Load the optimizer's state first, or leave last_epoch out"
                 )
         self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
@@ -50,7 +50,7 @@ class LRScheduler:
         self._is_initial = False
 
     def step(self) -> None:
-        """Go to the next learning rate."""
+        """Advance to the next learning rate."""
         self.last_epoch += 1
         self._set(self.get_lr())
 
@@ -59,11 +59,11 @@ class LRScheduler:
         raise TypeError(f"{type(self).__name__} has no schedule: define get_lr(self)")
 
     def get_last_lr(self) -> list[float]:
-        """The learning rates that were set last."""
+        """The learning rates set last."""
         return self._last_lr
 
     def restart(self) -> None:
-        """Begin anew from the first rates, whatever they are now, as when a schedule's turn in `SequentialLR` comes."""
+        """Start again from the initial rates, whatever they are now; `SequentialLR` calls it when a schedule begins."""
         self.last_epoch = 0
         self._set(self._first_lrs())
 
@@ -82,32 +82,32 @@ class LRScheduler:
         return [lr * factor for lr in self._current()]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule is, and its arguments, as Python values."""
+        """The schedule's progress and arguments, as Python values."""
         return {name: value for name, value in vars(self).items() if name not in self._unsaved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` gave. Load the optimizer's state too: it has the rates."""
+        """Continue from a state that `state_dict()` returned. Load the optimizer's state too: it holds the rates."""
         vars(self).update(state_dict)
 
 
 def checked(optimizer: Optimizer) -> Optimizer:
-    """The optimizer, if it is one."""
+    """Check that this is an optimizer, and return it."""
     if not isinstance(optimizer, Optimizer):
         raise DTypeError(f"a schedule is for an optimizer, not {type(optimizer).__name__}")
     return optimizer
 
 
 def one_each(name: str, value: Any, groups: Sequence[ParameterGroup]) -> list[Any]:
-    """One value for each group, from one for all or a list."""
+    """One value for each group, given one for all groups or a list."""
     if not isinstance(value, (list, tuple)):
         return [value] * len(groups)
     if len(value) != len(groups):
-        raise ArgumentError(f"{name} has {len(value)} values for {len(groups)} parameter groups")
+        raise ArgumentError(f"{name} got {len(value)} values for {len(groups)} parameter groups")
     return list(value)
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the epoch (or a list of functions, one a group).
+    """The initial rate times a function of the epoch (or a list of functions, one for each group).
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -136,7 +136,7 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """Times a function of the epoch (or of a list of functions, one a group), at each epoch.
+    """Multiplies the rate at each epoch by a function of the epoch (or a list of functions, one for each group).
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=8.0)
@@ -156,7 +156,7 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs.
+    """Multiplies the rate by `gamma` every `step_size` epochs.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=8.0)
@@ -178,7 +178,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the `milestones`; one that is named twice counts twice.
+    """Multiplies the rate by `gamma` at each of the `milestones`; a repeated milestone counts each time.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -204,7 +204,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times `factor` for the first `total_iters` epochs.
+    """Multiplies the rate by `factor` for the first `total_iters` epochs.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -218,7 +218,7 @@ class ConstantLR(LRScheduler):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if not 0 <= factor <= 1:
-            raise ArgumentError(f"ConstantLR: the factor lies between 0 and 1, not {factor!r}")
+            raise ArgumentError(f"ConstantLR: the factor must be between 0 and 1, not {factor!r}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -233,7 +233,8 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """From `start_factor` to `end_factor` times the rate in `total_iters` epochs, in a straight line: a warm-up.
+    """Changes the rate linearly from `start_factor` to `end_factor` times its value over `total_iters` epochs: a
+    warm-up.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -253,7 +254,7 @@ class LinearLR(LRScheduler):
     ) -> None:
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
             raise ArgumentError(
-                f"LinearLR: factors lie between 0 and 1 and start_factor is not 0; they are {start_factor!r} and "
+                f"LinearLR: factors must be between 0 and 1, and start_factor not 0; they are {start_factor!r} and "
                 f"{end_factor!r}"
             )
         self.start_factor = start_factor
@@ -274,7 +275,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch.
+    """Multiplies the rate by `gamma` every epoch.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
@@ -293,7 +294,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """To 0 in `total_iters` epochs, as a power of what remains of them.
+    """Decays the rate to 0 over `total_iters` epochs, as a power of the remaining fraction.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)

@@ -59,7 +59,7 @@ class SGD(Optimizer):
 
     def initial(self, parameter: Tensor, group: ParameterGroup) -> dict[str, Tensor]:
         if group["nesterov"] and (group.is_zero("momentum") or group["dampening"]):
-            raise ArgumentError("nesterov takes a momentum above 0 and no dampening")
+            raise ArgumentError("nesterov needs a momentum above 0 and no dampening")
         return {} if group.is_zero("momentum") else {"momentum_buffer": zeros_for(parameter)}
 
     def scalars(self, group: ParameterGroup, step: Tensor) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""SparseAdam: Adam for tables of which a step reads few rows."""
+"""SparseAdam: Adam for tables from which a step reads few rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wengert.optim.optimizer import Optimizer, zeros_for
 class SparseAdam(Optimizer):
     """Adam that leaves rows without a gradient, and their averages, as they are.
 
-    PyTorch's takes sparse gradients; here gradients are dense, and a row (an index along the first axis) whose gradient
-    is all zeros is one that was not read.
+    PyTorch's version takes sparse gradients. Here gradients are dense, and a row (an index along the first axis) whose
+    gradient is all zeros counts as unused.
 
     >>> import wengert as wg
     >>> table = wg.zeros((3, 2), requires_grad=True)

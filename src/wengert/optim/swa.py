@@ -1,7 +1,7 @@
 """Stochastic weight averaging (Izmailov et al., 2018): a model that is the average of another's, and its learning rate.
 
-`AveragedModel` keeps the average, `SWALR` brings the learning rate to where the averaging happens, and `update_bn`
-works out the running statistics of the averaged model. `get_ema_avg_fn` makes it an exponential moving average.
+`AveragedModel` maintains the average, `SWALR` anneals the learning rate for averaging, and `update_bn` recomputes the
+running statistics of the averaged model. `get_ema_avg_fn` makes it an exponential moving average.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MultiAverageFn = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], None]
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's, over the calls of `update_parameters`.
 
-    The average gives all the same weight, unless `avg_fn(average, parameter, count)` says otherwise, or
-    `multi_avg_fn(averages, parameters, count)`, which assigns to a list of them. With `use_buffers` the buffers are
-    averaged too; without it they are copied. The first call copies the parameters.
+    The average weights all values equally, unless `avg_fn(average, parameter, count)` returns another one, or
+    `multi_avg_fn(averages, parameters, count)` assigns a list of them. With `use_buffers` the buffers are averaged too;
+    otherwise they are copied. The first call copies the parameters.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(1, 1, bias=False)
@@ -63,7 +63,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the parameters that a model has now into the average."""
+        """Include the current parameters of a model in the average."""
         with wg.no_grad():
             averages, values = self._averaged(self.module), self._averaged(model)
             count: Tensor = self.n_averaged
@@ -88,7 +88,7 @@ class AveragedModel(Module):
 
 
 def get_swa_avg_fn() -> AverageFn:
-    """The function for `AveragedModel` that gives every model the same weight.
+    """The function for `AveragedModel` that weights every model equally.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(2, 1)
@@ -101,7 +101,7 @@ def get_swa_avg_fn() -> AverageFn:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> AverageFn:
-    """The function for `AveragedModel` that gives decay * average + (1 - decay) * parameter.
+    """The function for `AveragedModel` that returns decay * average + (1 - decay) * parameter.
 
     >>> import wengert as wg
     >>> model = wg.nn.Linear(2, 1)
@@ -111,7 +111,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> AverageFn:
     (1, 1)
     """
     if not 0 <= decay <= 1:
-        raise ArgumentError(f"decay lies between 0 and 1, not {decay!r}")
+        raise ArgumentError(f"decay must be between 0 and 1, not {decay!r}")
     return lambda average, value, count: average * decay + value * (1 - decay)
 
 
@@ -156,7 +156,7 @@ def _floating(tensor: Tensor) -> Any:
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Work out the running statistics of a model's batch norms anew, as averages over the batches of `loader`.
+    """Recompute the running statistics of a model's batch norms, as averages over the batches of `loader`.
 
     A batch is a tensor, or a list or tuple whose first part is the model's input.
 
@@ -186,7 +186,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """To `swa_lr` in `anneal_epochs` epochs, along a cosine ("cos") or a line ("linear"), and constant from there on.
+    """Anneals the rate to `swa_lr` over `anneal_epochs` epochs, along a cosine ("cos") or a line ("linear"), then keeps
+    it constant.
 
     >>> import wengert as wg
     >>> optimizer = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=1.0)
@@ -206,9 +207,9 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if anneal_strategy not in ("cos", "linear"):
-            raise ArgumentError(f'anneal_strategy is "cos" or "linear", not {anneal_strategy!r}')
+            raise ArgumentError(f'anneal_strategy must be "cos" or "linear", not {anneal_strategy!r}')
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ArgumentError(f"anneal_epochs is a whole number from 0 on, not {anneal_epochs!r}")
+            raise ArgumentError(f"anneal_epochs must be a non-negative integer, not {anneal_epochs!r}")
         self.swa_lrs = one_each("swa_lr", swa_lr, checked(optimizer).param_groups)
         self.anneal_epochs = anneal_epochs
         self.anneal_strategy = anneal_strategy
@@ -232,6 +233,6 @@ class SWALR(LRScheduler):
         super().restart()
 
     def _share(self, step: int) -> float:
-        """How much of the way is gone after so many steps."""
+        """How much of the way is gone after this many steps."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return done if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2

@@ -26,7 +26,7 @@ class Address(NamedTuple):
 
 
 class Path(NamedTuple):
-    """Where a value lies in the steps of a loop: in these places in turn, each so many bytes on from step to step; in
+    """Where a value lies in the steps of a loop: in these places in turn, each this many bytes on from step to step; in
     the last step it may lie elsewhere.
     """
 
@@ -42,7 +42,7 @@ class Path(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A copy of rows of so many bytes. A pitch is the distance of two rows; inside of what is repeated, a stride that
+    """A copy of rows of this many bytes. A pitch is the distance of two rows; inside what is repeated, a stride that
     of two trips.
     """
 
@@ -75,7 +75,7 @@ class Shift(NamedTuple):
 
 
 class RunBody(NamedTuple):
-    """Steps of a body, one after the other."""
+    """Steps of a body, one after another."""
 
     body: int  # its number among the bodies
     steps: int
@@ -85,7 +85,7 @@ class RunBody(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Actions that are carried out so many times; on the device, `counter` counts the trips."""
+    """Actions that are carried out this many times; on the device, `counter` counts the trips."""
 
     trips: int
     actions: tuple[Action, ...]
@@ -121,7 +121,7 @@ class DeviceLoop(NamedTuple):
 
 
 def parts_of(actions: Sequence[Action]) -> Iterator[Action]:
-    """Actions, and those inside of them."""
+    """Actions, and those inside them."""
     for action in actions:
         yield action
         if isinstance(action, Repeat | While):

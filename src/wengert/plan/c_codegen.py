@@ -191,7 +191,7 @@ class _StepWriter:
         return _coded(CCode(text), [first], [node])
 
     def _product_step(self, group: FusionGroup, reads: list[Node]) -> Step:
-        """A matrix product with its epilogue: row by row if the rows are one loop, else one after the other."""
+        """A matrix product with its epilogue: row by row if the rows are one loop, else one after another."""
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
         kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.cache)

@@ -389,7 +389,7 @@ class CudaCodegen:
         return [k for k, node in made if needs_host(node, self) and not node.op.collective]
 
     def tune(self, plan: Plan) -> Tuned | None:
-        """Time candidates for up to so many seconds."""
+        """Time candidates for up to this many seconds."""
         if not self.tuning or self.timer is None:
             return None
         return tune(Candidates(self, plan), plan.grouping.groups, self.timer, self.tuning)

@@ -204,7 +204,7 @@ def ordered(
     """The groups in the order to run them.
 
     `pairs` are inputs and the outputs that may be written over them; `fallible` the numbers, in the order given, of the
-    groups that may fail; `overlaps` says whether collectives go on beside kernels.
+    groups that may fail; `overlaps` says whether collectives run concurrently with kernels.
     """
     needs = _needs(groups)
     for group, others in _waits(groups, needs, pairs, fallible):
@@ -227,7 +227,8 @@ def _keep_collectives_in_order(groups: Sequence[FusionGroup], needs: Sequence[se
 def _compute_late(groups: Sequence[FusionGroup], needs: Sequence[set[int]], collectives: Sequence[int]) -> None:
     """Have what only late collectives need wait for what the one before them needs, which is large.
 
-    The large one then goes on beside these kernels. No circle arises: what waits is nothing that the large one needs.
+    The large one then runs concurrently with these kernels. No circle arises: what waits is nothing that the large one
+    needs.
     """
     late = [k for k in collectives if groups[k].roots[0].attrs.get("late")]
     if not late:

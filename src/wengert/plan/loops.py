@@ -145,7 +145,7 @@ class _LoopWriter:
 
 
 class _Table(NamedTuple):
-    """The pointers of a body's values that lie outside of its arena, by slot."""
+    """The pointers of a body's values that lie outside its arena, by slot."""
 
     name: str
     plan: Plan

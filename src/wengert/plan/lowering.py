@@ -89,7 +89,7 @@ def lowered(
 def loops(
     group: FusionGroup, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
 ) -> tuple[list[LoopKernel], dict[str, Node]]:
-    """The kernels of a loop group, to run one after the other, and what their buffers are."""
+    """The kernels of a loop group, to run one after another, and what their buffers are."""
     found = [lowered(part, grouping, donated, cache) for part in group.parts()]
     return [kernel for kernel, _ in found], {name: node for _, names in found for name, node in names.items()}
 
@@ -114,7 +114,7 @@ def needs_host(node: Node, codegen: Any) -> bool:
 
 
 def expand(plan: Plan) -> Plan:
-    """The plan with ops that the device does in the place of those that the host would compute by their references."""
+    """The plan with ops that the device does in place of those that the host would compute by their references."""
     codegen = plan.codegen
     if not any(node.op in EXPANSIONS and codegen.expands(node) for node in plan.graph.nodes):
         return plan

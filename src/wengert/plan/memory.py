@@ -1,7 +1,7 @@
 """Memory: when the values of a program are needed, where they lie in one arena, and which steps wait for which.
 
-In: the steps, and the slots of what lies outside of the arena: given, constant, or returned. Out: the life of every
-other value and temporary (`liveness`); results in the place of operands, where a program needs most memory (`in_place`:
+In: the steps, and the slots of what lies outside the arena: given, constant, or returned. Out: the life of every
+other value and temporary (`liveness`); results in place of operands, where a program needs most memory (`in_place`:
 elsewhere it would save nothing, and a kernel that is not that of a model's equal layers is one more to compile); an
 offset for each (`arena`), those that nobody needs at the same time over one another; and for each step those before it
 that touch the same memory, one of them writing (`waits`). Steps that do not wait for one another may run side by side.
@@ -74,7 +74,7 @@ def arena(plan: Plan) -> Plan:
 
 
 def _has_scratch(plan: Plan) -> bool:
-    """Whether steps work in memory at the end of the arena: on the CPU, where they run one after the other."""
+    """Whether steps work in memory at the end of the arena: on the CPU, where they run one after another."""
     return not plan.target.launches
 
 
@@ -112,7 +112,7 @@ class InPlace(NamedTuple):
 
 
 def in_place(plan: Plan) -> Plan:
-    """The plan with results in the place of operands, as long as that takes away from the peak of live bytes."""
+    """The plan with results in place of operands, as long as that takes away from the peak of live bytes."""
     if plan.target.properties is None:
         return plan
     found = InPlace(list(plan.steps), dict(plan.lives), {})
@@ -125,7 +125,7 @@ def in_place(plan: Plan) -> Plan:
 
 
 def _improve(found: InPlace, number: int, device: DeviceProperties, least: float = 0) -> bool:
-    """Have a step write a result of at least so many bytes over an operand; whether it can."""
+    """Have a step write a result of at least this many bytes over an operand; whether it can."""
     steps, alive, aliases = found
     step = steps[number]
     if step.kernel is None:
@@ -225,7 +225,8 @@ def waits_of(
 ) -> list[list[int]]:
     """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
 
-    Each of these waits for the one before it, and so does each of the `collectives`, which go on beside all others.
+    Each of these waits for the one before it, and so does each of the `collectives`, which run concurrently with all
+    others.
 
     >>> a, b, c, d = (MemoryRange(i, 0, 4) for i in range(4))
     >>> waits_of([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])

@@ -182,7 +182,7 @@ def spoils_update(
 
 
 def donate(plan: Plan) -> Plan:
-    """The plan with the inputs over which outputs are written, and the buffers outside of the arena."""
+    """The plan with the inputs over which outputs are written, and the buffers outside the arena."""
     nodes = [(plan.graph.inputs[i], plan.graph.outputs[k]) for i, k in plan.pairs]
     last = max(plan.codegen.fallible(plan.grouping), default=-1)
     found = donations(plan.graph, plan.grouping, nodes, last, plan.codegen.overwriting)

@@ -30,7 +30,7 @@ from wengert.plan.verify import verify
 
 
 def tune(plan: Plan) -> Plan:
-    """The plan; where tuning was asked for, candidates are timed before one is selected."""
+    """The plan; where tuning was requested, candidates are timed before one is selected."""
     tuned = plan.codegen.tune(plan)
     return plan if tuned is None else replace(plan, tuned=tuned)
 

@@ -78,7 +78,7 @@ class HostOp:
 
 @dataclass(frozen=True)
 class Body:
-    """A plan that is run so many times; after each trip a carry's input is given the value of its output.
+    """A plan that is run this many times; after each trip a carry's input is given the value of its output.
 
     Its arena lies in the step's workspace: "body" on a device, "scratch" on the CPU.
     """
@@ -260,7 +260,7 @@ class Codegen(Protocol):
         ...
 
     def tune(self, plan: Plan) -> Any:
-        """Time candidates and keep the winners, if that was asked for; what it came to."""
+        """Time candidates and keep the winners, if that was requested; what it came to."""
         ...
 
     def steps(self, plan: Plan) -> Sequence[Step]:
@@ -275,7 +275,7 @@ MakeCodegen = Callable[[Target], Codegen]
 
 
 class Buffers(NamedTuple):
-    """The values that lie outside of the arena: given, constant, or made to be returned; and their slots in that order.
+    """The values that lie outside the arena: given, constant, or made to be returned; and their slots in that order.
 
     An output that is written over an input has that input's slot.
     """

@@ -46,7 +46,7 @@ class Tuned(NamedTuple):
 
 
 def tune(candidates: Candidates, groups: Iterable[FusionGroup], timer: Timer, seconds: float) -> Tuned:
-    """Time the candidates for groups that have several and no choice yet, for about so many seconds."""
+    """Time the candidates for groups that have several and no choice yet, for about this many seconds."""
     start = perf_counter()
     wanted = {key: group for group in groups if (key := candidates.key(group)) is not None}
     new = [key for key in wanted if candidates.choices.get(key) is None]

@@ -1,4 +1,4 @@
-"""When things run: dynamic execution (`realize`), static execution (`compile`), and their settings (`config`)."""
+"""Execution: dynamic (`realize`), static (`compile`), and their settings (`config`)."""
 
 from wengert import backends as _backends  # which registers the kinds of devices
 from wengert.core import devices as _devices

@@ -1,12 +1,12 @@
-"""What a compiled function is called with: its arguments' leaves, the key of a recording, and the floats among them.
+"""The arguments of a compiled function: their leaves, the key of a recording, and the floats among them.
 
-Tensors, NumPy arrays and Python floats are inputs: only their shape, dtype and whether they are tracked count. Every
-other leaf is static, part of the key by its type and value, or by identity where its type does not say what is equal.
+Tensors, NumPy arrays and Python floats are inputs: only their shape, dtype and whether they are tracked matter. Every
+other leaf is static, part of the key by its type and value, or by identity if its type does not define equality.
 
-A Python float is a double that takes the dtype of the value beside it. What stands for one while a function is recorded
-does the same: beside a float64 tensor it is an input in float64, beside a float32 one an input in float32, each rounded
-once from the double. Arithmetic among such floats and Python's numbers is Python's own: it is noted, and done again at
-every call, before the program runs. So a compiled function gives the bits, and the errors, that it gives uncompiled.
+A Python float is a double that adopts the dtype of the other operand. Its placeholder in a recording does the same:
+with a float64 tensor it is a float64 input, with a float32 tensor a float32 input, each rounded once from the double.
+Arithmetic among such floats and Python numbers is Python's own: it is recorded, and repeated at every call before the
+program runs. So a compiled function has the same bits, and the same errors, as the uncompiled one.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ VIEW = "view"  # of another argument, or of a tensor that comes after all of the
 NUMPY_SCALAR = "NumPy scalar"  # an array without axes that is one of NumPy's numbers, and weak as Python's are
 Specification = tuple[Any, ...]  # one of the words above, and what counts of the leaf
 _FLOAT = (FLOAT,)
-_structures: dict[int, tree.Structure] = {}  # of so many positional arguments, all of them leaves
+_structures: dict[int, tree.Structure] = {}  # of this many positional arguments, all of them leaves
 
 
 class CallArguments(NamedTuple):
-    """The arguments of one call, taken apart. Behind the leaves are the tensors that some of them are views of."""
+    """The arguments of one call, flattened. After the leaves come the tensors that some of them are views of."""
 
     args: tuple[Any, ...]
     leaves: list[Any]
@@ -44,13 +44,13 @@ class CallArguments(NamedTuple):
 
     @property
     def specifications(self) -> tuple[Specification, ...]:
-        """What counts of each leaf."""
+        """The specification of each leaf."""
         found: tuple[Specification, ...] = self.key[1]
         return found
 
 
 def take_apart(instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallArguments | None:
-    """The arguments of a call; None if one of them is tracked and computed, so that the call is part of a graph."""
+    """Flatten the arguments of a call; None if one of them is tracked and computed, so the call is part of a graph."""
     is_flat = not kwargs and tree.are_leaves(args)
     leaves, structure = _flat(args) if is_flat else tree.flatten((args, kwargs), attributes=True)
     specifications: list[Specification] = []
@@ -133,7 +133,7 @@ def _flat(args: tuple[Any, ...]) -> tuple[list[Any], tree.Structure]:
 
 
 def is_compared_by_identity(kind: type) -> bool:
-    """Whether objects of a class are equal only to themselves."""
+    """Whether objects of a class are compared by identity."""
     own: Any = kind.__eq__
     if own is object.__eq__:
         return True
@@ -149,8 +149,8 @@ def _static(leaf: Any) -> Specification:
         hash(leaf)
     except TypeError:
         raise ArgumentError(
-            f"compile: an argument of type {kind.__name__} is neither a tensor nor hashable, so calls cannot be told "
-            "apart by it; pass its parts, or make it hashable"
+            f"compile: an argument of type {kind.__name__} is neither a tensor nor hashable, so it cannot be part of "
+            "the cache key; pass its parts, or make it hashable"
         ) from None
     return STATIC, kind, leaf
 
@@ -167,7 +167,7 @@ class _FloatNumber(int):
 
 
 class Floats:
-    """The floats of a call by number: those among its leaves, then what is computed from them in Python."""
+    """The floats of a call by number: those among its leaves, then those computed from them in Python."""
 
     def __init__(self) -> None:
         self.leaves: list[int] = []  # which leaves they are
@@ -177,14 +177,14 @@ class Floats:
         self._serials: Iterator[int] = iter(())  # older than what is recorded; see `input`
 
     def add(self, leaf: int) -> Float:
-        """What stands for a leaf that is a float."""
+        """The placeholder for a leaf that is a float."""
         if not self.leaves:
             self._serials = iter([now() for _ in range(_RESERVED)])
         self.leaves.append(leaf)
         return Float(Unknown(self, _FloatNumber(len(self.leaves) - 1)))
 
     def input(self, number: int, dtype: np.dtype[Any]) -> Node:
-        """A float as an input of this dtype. It is as old as the recording, though it be met first inside of a scan."""
+        """A float as an input of this dtype. It is as old as the recording, even if it is first used inside a scan."""
         node = self.inputs.get((number, dtype))
         if node is None:
             node = self.inputs[number, dtype] = placeholder((), dtype, tracked=False)
@@ -192,18 +192,18 @@ class Floats:
         return node
 
     def compute(self, function: Callable[..., Any], *operands: Any) -> Unknown:
-        """Python's function of floats and numbers."""
+        """A Python function of floats and numbers."""
         self.steps.append((function, operands, here()))
         return Unknown(self, _FloatNumber(len(self.leaves) + len(self.steps) - 1))
 
     def close(self, read: Sequence[Node]) -> list[Node]:
-        """Keep as inputs those that are read, and give their nodes."""
+        """Keep the floats that are read as inputs; returns their nodes."""
         found = {node: key for key, node in self.inputs.items()}
         self.used = [found[node] for node in dict.fromkeys(read) if node in found]
         return [self.inputs[key] for key in self.used]
 
     def values(self, leaves: Sequence[Any]) -> list[Any]:
-        """Every float of a call with these leaves."""
+        """The value of every float in a call with these leaves."""
         found = [leaves[i] for i in self.leaves]
         for function, operands, location in self.steps:
             try:
@@ -220,30 +220,31 @@ class Floats:
         return [np.array(values[number], dtype) for number, dtype in self.used]
 
     def texts(self, leaves: Sequence[str]) -> list[str]:
-        """The inputs as Python over the names of leaves; together where some are computed. See `named_in_texts`."""
+        """The inputs as Python source over the names of leaves; in one expression if some are computed. See
+        `named_in_texts`."""
         if self.steps:
             return [f"*computed(({''.join(name + ', ' for name in leaves)}))"]
         places = [(k, leaves[self.leaves[number]]) for k, (number, _) in enumerate(self.used)]
         return [f"array({name}, t{k}) if type({name}) is float else None" for k, name in places]
 
     def named_in_texts(self) -> dict[str, Any]:
-        """What the names in the texts stand for."""
+        """The values of the names in the texts."""
         dtypes = {f"t{k}": dtype for k, (_, dtype) in enumerate(self.used)}
         return {"array": np.array, "computed": self.arrays, **dtypes}
 
     def names(self, leaves: Sequence[str]) -> list[str]:
-        """What the inputs are called, where the leaves have these names."""
+        """The names of the inputs, given the names of the leaves."""
         count = len(self.leaves)
         return [leaves[self.leaves[n]] if n < count else f"float{n - count + 1}" for n, _ in self.used]
 
     def identity(self) -> tuple[Any, ...]:
-        """What two recordings with the same floats have in common."""
+        """A key that is equal for recordings with the same floats."""
         steps = [(function.__name__, repr(operands)) for function, operands, _ in self.steps]
         return (*self.leaves, *self.used, *steps)
 
 
 class Unknown(Weak):
-    """A float of a call, by its number: what ops are given. With numbers it makes another one."""
+    """A float of a call, by its number, as passed to ops. Arithmetic with numbers makes another one."""
 
     __slots__ = ("floats", "number")
 
@@ -257,11 +258,11 @@ class Unknown(Weak):
         return hash(self.number)
 
     def at(self, dtype: np.dtype[Any]) -> Node:
-        """It as an input of this dtype."""
+        """The float as an input of this dtype."""
         return self.floats.input(self.number, dtype)
 
     def value(self, leaves: Sequence[Any]) -> Any:
-        """What it is in a call with these leaves."""
+        """Its value in a call with these leaves."""
         return self.floats.values(leaves)[self.number]
 
     def __neg__(self) -> Unknown:
@@ -272,8 +273,9 @@ class Unknown(Weak):
 
     def _unknown(self, *others: Any) -> Any:
         raise AbstractValueError(
-            "compile: a function needs the number itself here, and a float argument is known only when the program "
-            "runs. Let the compiled function refer to it by a name from outside instead: another value is recorded anew"
+            "compile: a function needs the value of the number here, but a float argument is known only when the "
+            "program runs. Let the compiled function refer to an outer variable instead: a new value causes a new "
+            "recording"
         )
 
     __bool__ = __float__ = __int__ = __index__ = _unknown
@@ -284,8 +286,8 @@ class Unknown(Weak):
 
 
 class Float(Tensor):
-    """A number that is known only when the program runs. Where a tensor is asked for, it is one of a dtype of its own:
-    the default for Python's floats.
+    """A number that is known only when the program runs. Where a tensor is needed, it is one of the default dtype for
+    Python floats.
     """
 
     __slots__ = ("weak",)
@@ -298,7 +300,7 @@ class Float(Tensor):
         self.weak = weak
 
     def detach(self) -> Tensor:
-        """Itself: no derivative passes through a Python float."""
+        """Return itself: no derivative passes through a Python float."""
         return self
 
     def __neg__(self) -> Tensor:

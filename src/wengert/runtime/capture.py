@@ -1,8 +1,8 @@
-"""Recording a function: from a call's arguments to a closed graph and what its inputs and outputs are.
+"""Recording a function: from a call's arguments to a closed graph with its inputs and outputs.
 
-The function runs once on Tensors that stand for the arguments. What it reads of the world outside becomes inputs by
-slot, what it leaves changed there (slots assigned, gradients) becomes outputs; the world itself is left as it was.
-`compile`, `bisect` and `inspect.page` record so.
+The function runs once on Tensors that stand for the arguments. What it reads from outside becomes inputs, by slot; what
+it changes outside (assigned slots, gradients) becomes outputs; the outside itself is restored. `compile`, `bisect` and
+`inspect.page` record so.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ recording_lock = new_rlock()
 
 
 class Captured:
-    """A recorded call: the closed graph, where its inputs come from, and where its outputs go.
+    """A recorded call: the closed graph, the sources of its inputs, and the destinations of its outputs.
 
     The graph's inputs are, in this order, those of `arguments` (tensors and arrays), `floats`, `argument_grads`,
-    `slots`, `grads`. Places among the arguments are positions of leaves; slots are held weakly.
+    `slots`, `grads`. Arguments are identified by the positions of leaves; slots are held weakly.
     """
 
     def __init__(self) -> None:
@@ -79,13 +79,13 @@ class Captured:
         self.held: list[Tensor] = []  # the slots, until the first replay: the function may have dropped one
 
     def all_slots(self) -> list[ref[Tensor]]:
-        """Every slot from outside that is read, assigned, given a gradient or returned."""
+        """Every outer slot that is read, assigned, given a gradient or returned."""
         others = [*(s for s, *_ in self.assigned), *(s for s, *_ in self.set_grads), *(s for s, _ in self.had_grad)]
         returned = [what for how, what in self.without_views() if how == SLOT and what().born is None]
         return list(dict.fromkeys([*self.slots, *self.grads, *others, *returned]))
 
     def without_views(self) -> list[tuple[str, Any]]:
-        """What is returned, and in place of views what they are views of."""
+        """The returned tensors, with views replaced by the tensors they are views of."""
         found = []
         for how, what in self.returned:
             while how == VIEW_OF:
@@ -102,7 +102,7 @@ class Captured:
 def capture(
     function: Callable[..., Any], arguments: CallArguments, make_log: Callable[[], ReadLog] | None = None
 ) -> Captured:
-    """Record a function on the arguments of a call, with a log of what it reads from outside if one is made."""
+    """Record a function on the arguments of a call, optionally with a log of what it reads from outside."""
     with recording_lock:
         flush()
         return _capture(function, arguments, make_log)
@@ -258,7 +258,8 @@ class _Attempt:
         self._grads_by_identity = {id(before): ref(slot) for slot, (before, _) in trace.grads.items()}
 
     def _require_one_history(self, leaves: Sequence[Any], trace: Trace) -> None:
-        """Raise if a result shares memory with something that stays, and has another history: it would be apart."""
+        """Raise an error if a result shares memory with something that stays, and has another history: it would be
+        apart."""
         views = [leaf for leaf in {id(leaf): leaf for leaf in leaves}.values() if getattr(leaf, "view_of", None)]
         stay = {*map(id, leaves), *[id(twin) for twin, _, _ in self.twins.values()]}
         roots = [id(leaf.view_of[0]) for leaf in views]
@@ -268,9 +269,9 @@ class _Attempt:
                 continue
             if trace.is_outside(root) or id(root) in stay or roots.count(id(root)) > 1:
                 raise AssignmentError(
-                    "compile: a result shares memory with another one, an argument or a tensor from outside, and has a "
-                    "history of its own (it was detached, and then made a leaf or written what requires grad). Return "
-                    "its clone()"
+                    "compile: a result shares memory with another result, an argument or an outer tensor, but has "
+                    "its own gradient history (it was detached, and then made a leaf or assigned a tracked value). "
+                    "Return its clone()"
                 )
 
     def _returned(self, leaf: Any, places: dict[int, int], trace: Trace) -> tuple[str, Any]:
@@ -358,15 +359,15 @@ def _is_leaf(slot: Tensor) -> bool:
     """Whether an assigned slot is a leaf; if not, its value must not be tracked: its graph ends with the call."""
     if slot.node.tracked and not slot.is_leaf:
         raise AssignmentError(
-            "compile: the function assigns a tensor from outside a value that is tracked for gradients, and would keep "
-            "the graph of every call. Assign value.detach(), or do it inside `with wg.no_grad():`",
+            "compile: the function assigns an outer tensor a value that is tracked for gradients, which would keep "
+            "the graph of every call alive. Assign value.detach(), or do it inside `with wg.no_grad():`",
             slot.node.location,
         )
     return slot._is_variable()
 
 
 def _with_serial(node: Node, replaced: Node) -> Node:
-    """A node in the place of another: no younger than what reads it."""
+    """A node in place of another: no younger than what reads it."""
     node.serial = replaced.serial
     return node
 
@@ -375,8 +376,8 @@ def _require_known(graph: Graph) -> None:
     for node in graph.nodes:
         if node.op is PLACEHOLDER:
             raise AbstractValueError(
-                "compile: a tensor that is used here escaped from a function while vmap, scan, cond or the like "
-                "recorded it, and has no value. Return it from that function instead",
+                "compile: a tensor used here escaped from a function that vmap, scan, cond or similar was recording, "
+                "so it has no value. Return it from that function instead",
                 node.location,
             )
 

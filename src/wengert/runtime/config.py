@@ -1,7 +1,7 @@
-"""The settings, and the version that tells compiled functions that something they depend on was set.
+"""The settings, and a version that tells compiled functions when something they depend on was set.
 
-Setting an attribute of the configuration, of a Module or of an Optimizer counts `version` up. What was recorded under
-another version is recorded again.
+Setting an attribute of the configuration, of a Module or of an Optimizer increments `version`. Functions recorded under
+another version are recorded again.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Config:
     """Whether every kernel of a compiled program is replayed against its reference; the first that differs raises."""
 
     deadline: float = 60.0
-    """The seconds that a collective waits for ranks that have not come to it, before it raises CollectiveTimeout with
+    """The seconds that a collective waits for ranks that have not entered it, before it raises CollectiveTimeout with
     who came and who did not. Time in which a missing rank compiles, loads data or saves does not count.
     """
 
     def changed(self) -> None:
-        """Count the version up: something that recorded functions depend on was set."""
+        """Increment the version: a setting that recorded functions depend on has changed."""
         self.__dict__["version"] += 1
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -81,13 +81,13 @@ def _budget(value: Any) -> int | None:
 def _deadline(value: Any) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= threading.TIMEOUT_MAX:
-        raise ArgumentError(f"config.deadline: a number of seconds above 0, such as 60, not {value!r}")
+        raise ArgumentError(f"config.deadline must be a number of seconds above 0, such as 60, not {value!r}")
     return float(value)
 
 
 def _parts(value: Any) -> int | None:
     if value is not None and (type(value) is not int or value < 1 or value & (value - 1)):
-        raise ArgumentError(f"config.parts: a power of two, such as 4, or None, not {value!r}")
+        raise ArgumentError(f"config.parts must be a power of two, such as 4, or None, not {value!r}")
     return value
 
 

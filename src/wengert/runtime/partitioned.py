@@ -33,10 +33,11 @@ from wengert.runtime.dynamic.realize import value
 def placements(
     graph: Graph, spread: Distribution, arrays: Sequence[Any], arguments: int, microbatches: int | None = None
 ) -> list[Placement | None]:
-    """Where the inputs lie, the first so many being arguments: those that are whole are cut along their first axes.
+    """The placements of the inputs, the first of which are arguments: replicated arguments are split along their first
+    axes.
 
-    Cutting an argument changes no result: `partition` keeps what the program means. Where `microbatches` are asked for,
-    one of the arguments has to divide into so many.
+    Splitting an argument does not change results, because `partition` preserves the program's meaning. With
+    `microbatches`, one of the arguments must divide into that many.
     """
     if microbatches:
         _check_microbatches(graph.inputs[:arguments], microbatches)
@@ -58,7 +59,7 @@ def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
 
 
 def _check_microbatches(arguments: Sequence[Node], count: int) -> None:
-    """Raise where none of the arguments can be cut into so many: the batch would be computed at once."""
+    """Raise an error where none of the arguments can be cut into so many: the batch would be computed at once."""
     if not any(node.shape and node.shape[0] % count == 0 for node in arguments):
         shapes = ", ".join(str(node.shape) for node in arguments) or "of none"
         raise ArgumentError(
@@ -67,7 +68,7 @@ def _check_microbatches(arguments: Sequence[Node], count: int) -> None:
 
 
 class PartitionedProgram:
-    """The program of this rank, over blocks. It shows what the rank's own program shows."""
+    """The program of this rank, over blocks. Its inspection methods show the rank's own program."""
 
     def __init__(self, program: Runnable, spread: Distributed, pairs: Sequence[tuple[int, int]]) -> None:
         self.program = program
@@ -118,7 +119,7 @@ class PartitionedProgram:
         return tuple(shape)
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
-        """The rank's program on the memory of its last call."""
+        """Replay the rank's program on the memory of its last call."""
         found = self.program.replay(inputs, outputs)
         if found is None:
             return None
@@ -165,7 +166,7 @@ def _wrapping(make: Callable[[], Any], wrap: Callable[[Any], ShardedArray]) -> C
 
 
 def block_here(array: Any, placement: Placement | None) -> Any:
-    """What a rank takes of an array: its block, however it lies."""
+    """A rank's part of an array: its block, whatever the array's placement."""
     if isinstance(array, ShardedArray):
         if array.placement == placement:
             return array.block
@@ -196,10 +197,10 @@ def build_partitioned(
     build: Callable[..., Runnable],
     interface: Interface | None = None,
 ) -> PartitionedProgram:
-    """The program of this rank of a recorded graph; `build` makes programs of graphs."""
+    """Build this rank's program of a recorded graph; `build` makes programs from graphs."""
     if spread.mesh.size != current.size:
         raise ArgumentError(
-            f"compile: {spread.mesh} has {spread.mesh.size} ranks, and the world {current.size}. "
+            f"compile: {spread.mesh} has {spread.mesh.size} ranks, but the world has {current.size}. "
             "Make the mesh with wg.distributed.start().mesh(...)"
         )
     found = distribute(graph, spread, inputs, {k: i for i, k in pairs}, interface)
@@ -213,14 +214,14 @@ def build_partitioned(
 
 
 def agree(graph: Graph, *more: str) -> None:
-    """Compare a graph, and what more ranks have to agree on, with those of all ranks; raises where they differ."""
+    """Compare a graph, and everything else ranks must agree on, with all ranks; raises an error if they differ."""
     if communication.watcher is not None:
         lines = [*described(graph), *more]
         communication.watcher.agree("program", hashlib.sha256("\n".join(lines).encode()).hexdigest(), lambda: lines)
 
 
 def described(graph: Graph) -> list[str]:
-    """A graph in lines that are the same on every rank that runs the same program, each with the user's line."""
+    """A graph as lines that are equal on all ranks that run the same program, each with the user's line."""
     names = {node: f"input {i}" for i, node in enumerate(graph.inputs)}
     lines = [f"{names[node]}: {describe_type(node)}" for node in dict.fromkeys(graph.inputs)]
     for number, node in enumerate(graph.nodes):

@@ -13,7 +13,7 @@ from wengert.core.pickled_names import reduced
 
 
 class ByFunction:
-    """A compiled function, pickled and copied by the function that it was made from."""
+    """A compiled function that is pickled and copied as the function it was made from."""
 
     _function: Any
     _check: bool
@@ -35,7 +35,7 @@ class ByFunction:
 
 
 class ByObject:
-    """A compiled method of an object, pickled and copied with the object."""
+    """A compiled method that is pickled and copied with its object."""
 
     __self__: Any
     __func__: Any

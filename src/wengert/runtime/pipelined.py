@@ -2,7 +2,7 @@
 
 As `partitioned`, and of the inputs and outputs a rank has those of its stage. What belongs to another stage is not
 there: in its place a call is given, and gives, a `ShardedArray` without memory. Values that the function returns are on
-every rank. A rank runs its pieces one after the other, each a compiled program (`compiler/pieces`); those that are the
+every rank. A rank runs its pieces one after another, each a compiled program (`compiler/pieces`); those that are the
 same for several micro-batches are one program.
 """
 
@@ -26,7 +26,7 @@ from wengert.runtime.partitioned import PartitionedProgram, agree, block_here
 
 
 class Pipelined:
-    """The pieces of a rank as programs, run in order over slots."""
+    """A rank's pieces as programs, run in order over slots."""
 
     def __init__(self, own: Pieces, group: Any, build: Callable[..., Runnable]) -> None:
         self.pieces, self.group = own, group
@@ -47,7 +47,7 @@ class Pipelined:
 
     @property
     def longest(self) -> Runnable:
-        """The program of the piece with the most nodes: what is shown of the whole."""
+        """The program of the piece with the most nodes, which inspection methods show."""
         runs = zip(self.pieces.steps, self.programs)
         found = max(runs, key=lambda run: len(run[0].graph.nodes) if isinstance(run[0], Compute) else -1)[1]
         assert found is not None
@@ -88,7 +88,7 @@ def _part(array: Any, slices: tuple[slice, ...]) -> Any:
 
 
 class PipelinedProgram(PartitionedProgram):
-    """The program of this rank of a pipeline. Of its pieces the longest is the one that is shown."""
+    """The program of this rank of a pipeline. Inspection methods show its longest piece."""
 
     def __init__(
         self, pipelined: Pipelined, spread: Distributed, pairs: Sequence[tuple[int, int]], graph: Graph
@@ -130,7 +130,7 @@ class PipelinedProgram(PartitionedProgram):
         return ShardedArray(Absent(placement.block_shape(shape), dtype, device), shape, placement)
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """A rank waits for others at every transfer: there is no faster path worth having."""
+        """Not available: a rank waits for others at every transfer, so a faster path is not worthwhile."""
 
 
 def _moves(array: Any, placement: Placement | None) -> bool:
@@ -141,7 +141,7 @@ def _moves(array: Any, placement: Placement | None) -> bool:
 def build_pipelined(
     graph: Graph, found: Distributed, pairs: Sequence[tuple[int, int]], build: Callable[..., Runnable]
 ) -> PipelinedProgram:
-    """The program of this rank of a graph that is spread over stages."""
+    """Build this rank's program of a graph that is distributed over stages."""
     assert found.pipeline is not None and found.schedule is not None
     agree(found.graph, found.schedule.name)
     own = pieces_of(found, current.rank, pairs)

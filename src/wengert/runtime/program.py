@@ -41,11 +41,11 @@ def build(
     promise: Promise | None = None,
     before: Sequence[PassReport] = (),
 ) -> Runnable:
-    """The program of a closed graph: optimised and compiled, or interpreted where there is no C compiler.
+    """Build the program of a closed graph: optimised and compiled, or interpreted if there is no C compiler.
 
-    `pairs` are inputs and the outputs that take their place, by number: they may share memory. On a GPU kernels are
-    chosen by timing them, for up to `tuning` seconds. `promise` is what it may take at most: it raises otherwise.
-    `before` are the reports of passes that the graph went through already.
+    `pairs` are inputs and the outputs that replace them, by number: they may share memory. On a GPU, kernels are chosen
+    by timing them, for up to `tuning` seconds. `promise` is the memory limit; exceeding it raises an error. `before`
+    are the reports of passes already applied to the graph.
     """
     start = perf_counter()
     watcher = communication.watcher
@@ -79,7 +79,7 @@ def _built(
 ) -> Runnable:
     if is_interpreted(graph):
         if promise is not None:
-            raise ArgumentError("compile: memory_budget is a promise of compiled programs, and this one is interpreted")
+            raise ArgumentError("compile: memory_budget requires compiled programs, but this one is interpreted")
         return Interpreter(graph)
     try:
         return _compiled(graph, pairs, tuning, promise, before)
@@ -106,7 +106,7 @@ def _compiled(
 
 
 def is_interpreted(graph: Graph) -> bool:
-    """Whether a graph is computed by the references: on the CPU, where that is asked for or nothing compiles C."""
+    """Whether a graph is computed by the references: on the CPU, if requested or if there is no C compiler."""
     on_gpu = accelerator_of(graph) is not None
     found = not on_gpu and (config.tier == "interpret" or not devices.of(HOST).can_compile())
     if found and is_invariant():
@@ -115,16 +115,16 @@ def is_interpreted(graph: Graph) -> bool:
 
 
 def is_invariant() -> bool:
-    """Whether programs keep one order of additions: asked for, or needed for `config.parts`."""
+    """Whether programs keep a fixed order of additions: if requested, or needed for `config.parts`."""
     return config.invariant or config.parts is not None
 
 
 def raise_interpreted() -> NoReturn:
-    """Raise that the references do not keep what `config.invariant` promises: NumPy's sums depend on shapes."""
+    """Raise an error: the references cannot satisfy `config.invariant`, because NumPy's sums depend on shapes."""
     asked = config.tier == "interpret"
     why = "config.tier is 'interpret'" if asked else "there is no C compiler (WENGERT_CC names one)"
     setting, off = ("invariant", False) if config.invariant else ("parts", None)
-    raise CompilerError(f"config.{setting} needs compiled programs, and {why}. Set config.{setting} = {off}")
+    raise CompilerError(f"config.{setting} requires compiled programs, but {why}. Set config.{setting} = {off}")
 
 
 def plan_of(
@@ -138,9 +138,10 @@ def plan_of(
     promise: Promise | None = None,
     before: Sequence[PassReport] = (),
 ) -> Plan:
-    """The plan of a recorded graph, for the device that it is on and by the settings of now.
+    """The plan of a recorded graph, for its device and the current settings.
 
-    `budget` is what intermediate values should take at most, `promise` what the program takes at most, or it raises.
+    `budget` limits the memory of intermediate values; `promise` limits the memory of the program, and exceeding it
+    raises an error.
     """
     if promise is not None:
         from wengert.runtime.memory.budget import plan_within  # which needs what explains plans
@@ -162,9 +163,9 @@ def program_of(plan: Plan) -> Runnable:
 
 
 class Interpreter:
-    """A program that applies the references one by one and lets go of every array after its last use.
+    """A program that applies the references one by one and frees every array after its last use.
 
-    It computes on the host; what belongs on a GPU comes from there and goes back.
+    It computes on the host; GPU values are copied from and back to the GPU.
     """
 
     is_compiled = False
@@ -211,4 +212,4 @@ class Interpreter:
         return [values[place] if device == HOST else moved(values[place], device) for place, device in self.outputs]
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Nothing stays in its place."""
+        """Not available: the arrays of a call are not kept."""

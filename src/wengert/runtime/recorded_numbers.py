@@ -1,4 +1,4 @@
-"""Numbers that are values of the graph: they take the dtype of what they meet, as Python's numbers do."""
+"""Numbers that are values of the graph: they adopt the dtype of the other operand, as Python numbers do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NUMBERS = (float, int, bool)
 
 
 class Recorded(Weak):
-    """A number that is the value of a 0-d node: a NumPy scalar among the arguments, or an option of an optimizer that
-    is read inside a recording. Arithmetic with numbers is done in the node's dtype, as NumPy's and Python's own is.
+    """A number that is the value of a 0-d node: a NumPy scalar argument, or an optimizer's option read inside a
+    recording. Arithmetic with numbers is done in the node's dtype, as in NumPy and Python.
     """
 
     __slots__ = ("alone", "like", "recorded")
@@ -28,7 +28,7 @@ class Recorded(Weak):
         self.like = _LIKE[node.dtype.kind]
 
     def at(self, dtype: np.dtype[Any]) -> Node:
-        """It in this dtype."""
+        """The number in this dtype."""
         return cast(self.recorded, dtype)
 
     def __neg__(self) -> Recorded:

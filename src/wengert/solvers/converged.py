@@ -12,7 +12,7 @@ from wengert.ops.op import Op, each_batched
 
 
 def converged(name: str, x: Node, steps: Node, residual: Node, allowed: Node) -> Node:
-    """`x`, which an iteration found in some steps. If its residual is more than allowed, looking at it raises."""
+    """`x` as found by an iteration. If its residual is above the tolerance, reading its value raises an error."""
     return CONVERGED(x, steps, residual, allowed, solver=name)
 
 
@@ -26,8 +26,8 @@ def _check(x: Any, steps: Any, residual: Any, allowed: Any, solver: str) -> Any:
         ]
         which = "" if failed.size == 1 else f" in {int(failed.sum())} of {failed.size} lanes; the first"
         raise ComputationError(
-            f"{solver} has not converged{which} after {int(at[0])} iterations: the residual is {at[1]:.3g}, allowed is "
-            f"{at[2]:.3g}. Start closer, allow more iterations (max_steps=) or a larger residual (tol=)"
+            f"{solver} did not converge{which} after {int(at[0])} iterations: the residual is {at[1]:.3g}, and the "
+            f"tolerance is {at[2]:.3g}. Start closer, allow more iterations (max_steps=) or a larger residual (tol=)"
         )
     return x
 

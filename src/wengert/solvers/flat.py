@@ -14,7 +14,7 @@ from wengert.tensor import Tensor, family_of
 
 
 class Flat:
-    """How a container of values is laid out in a vector."""
+    """How a container of values is flattened to a vector."""
 
     def __init__(self, name: str, values: Any) -> None:
         leaves, self.structure = tree.flatten(values)
@@ -24,7 +24,7 @@ class Flat:
         for node in nodes:
             if node.dtype not in FLOATING:
                 raise DTypeError(
-                    f"{name}: a value of dtype {node.dtype} among the unknowns, which are real floating-point numbers. "
+                    f"{name}: the unknowns must be real floating-point numbers, but one has dtype {node.dtype}. "
                     "Start with 1.0 instead of 1, or split complex numbers into real and imaginary parts"
                 )
         if not nodes:
@@ -33,20 +33,20 @@ class Flat:
         self.vector = Tensor(self.ravel(values))
 
     def ravel(self, values: Any) -> Node:
-        """The vector of a container of this structure."""
+        """Flatten a container of this structure to a vector."""
         leaves, structure = tree.flatten(values)
         nodes = [as_node(leaf) for leaf in leaves]
         if structure != self.structure or [node.shape for node in nodes] != self.shapes:
             found = [node.shape for node in nodes]
             raise DTypeError(
-                f"{self.name}: the function gives {structure} of shapes {found} where the unknowns are "
-                f"{self.structure} of shapes {self.shapes}: there must be as many equations as unknowns"
+                f"{self.name}: the function returns {structure} of shapes {found}, but the unknowns are "
+                f"{self.structure} of shapes {self.shapes}; there must be one equation for each unknown"
             )
         flat = [cast(reshape(node, (-1,)), self.dtype) for node in nodes]
         return flat[0] if len(flat) == 1 else concat(flat)
 
     def unravel(self, vector: Any) -> Any:
-        """The container of a vector."""
+        """Rebuild the container from a vector."""
         node, start, leaves = as_node(vector), 0, []
         for shape in self.shapes:
             size = 1

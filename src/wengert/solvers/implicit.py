@@ -1,9 +1,9 @@
 """The op whose value solves an equation, and its derivatives by the implicit function theorem.
 
 Where F(x, constants) = 0, a small change of the constants moves x so that F stays zero: J dx = -F' d(constants), with
-the Jacobian J of F by x. Forward mode solves that system, reverse mode the transposed one. How x was found does not
-matter, and nothing of it is kept. The rules are recorded ops, and what a matrix-free solver gives is such a value
-again, so that derivatives of every order are there.
+the Jacobian J of F with respect to x. Forward mode solves that system, reverse mode the transposed one. How x was found
+does not matter, and none of it is stored. The rules are recorded ops, and a matrix-free solver's result is such a value
+again, so derivatives of every order exist.
 
 Vectors lie along the last axis; the axes before it are lanes, each an equation of its own.
 """
@@ -38,27 +38,27 @@ METHODS = ("dense", "cg", "gmres", "bicgstab")
 
 
 class LinearSolver(NamedTuple):
-    """How linear systems are solved."""
+    """How to solve linear systems."""
 
     method: str | None = None  # one of METHODS; None: by the size
-    tol: float | None = None  # of the residual, relative to the right side
+    tol: float | None = None  # of the residual, relative to the right-hand side
     max_steps: int | None = None
     restart: int = 40
 
 
 def linear_solver(name: str, method: Any, tol: Any = None, max_steps: Any = None, restart: int = 40) -> LinearSolver:
-    """What a user asks for, checked."""
+    """Check the options that a user passed."""
     if isinstance(method, LinearSolver):
         return method
     if method not in (None, *METHODS):
-        raise ArgumentError(f"{name}: a linear solver is one of {', '.join(METHODS)}, not {method!r}")
+        raise ArgumentError(f"{name}: linear must be one of {', '.join(METHODS)}, not {method!r}")
     if tol is not None and not tol > 0:
-        raise ArgumentError(f"{name}: tol is a positive number, not {tol!r}")
+        raise ArgumentError(f"{name}: tol must be a positive number, not {tol!r}")
     return LinearSolver(method, tol, max_steps, restart)
 
 
 def accuracy(dtype: np.dtype[Any], tol: float | None) -> float:
-    """A tolerance, or what is reached in a dtype."""
+    """The given tolerance, or the default for a dtype."""
     return (1e-12 if dtype == float64 else 5e-6) if tol is None else float(tol)
 
 
@@ -70,14 +70,14 @@ class Equation(NamedTuple):
     constants: list[Node]
 
     def pushed(self) -> Graph:
-        """From v to J v."""
+        """The product J v."""
         with recorded_as(recording.location, True):
             seed = bodies.placeholder_like(self.x)
             moved = or_zero(forward([self.value], [self.x], [seed])[0], self.value)
         return Graph([seed], [moved], nodes=dependents([moved], [seed]))
 
     def pulled(self) -> Graph:
-        """From v to J^T v."""
+        """The product J^T v."""
         with recorded_as(recording.location, True):
             seed = bodies.placeholder_like(self.value)
             found = or_zero(reverse([self.value], [seed], [self.x])[0], self.x)
@@ -85,7 +85,7 @@ class Equation(NamedTuple):
 
 
 def at(condition: Graph, constants: Sequence[Node], x: Node) -> Equation:
-    """An equation recorded at some values."""
+    """Record the equation at some values."""
     with recorded_as(recording.location, True):
         point = variable(x)
         inner = [variable(c) if bodies.has_tangents(c) else c for c in constants]
@@ -93,7 +93,7 @@ def at(condition: Graph, constants: Sequence[Node], x: Node) -> Equation:
 
 
 def matrix_of(product: Graph) -> Node:
-    """The matrix of a linear graph: of each lane, with the lanes' axes before."""
+    """The matrix of a linear graph, for each lane; the lanes' axes come first."""
     (seed,), results = product.inputs, product.outputs
     n = seed.shape[-1]
     rows = np.eye(n, dtype=seed.dtype).reshape(n, *(1,) * (seed.ndim - 1), n)
@@ -102,7 +102,7 @@ def matrix_of(product: Graph) -> Node:
 
 
 class Preconditioner(NamedTuple):
-    """An approximate inverse: a linear graph of constants and a vector, and the constants."""
+    """An approximate inverse: a linear graph of constants and a vector, with those constants."""
 
     graph: Graph
     constants: tuple[Node, ...]
@@ -112,7 +112,7 @@ class Preconditioner(NamedTuple):
         return Tensor(self.graph.inline(*frozen, vector.node)[0])
 
     def transposed(self) -> Preconditioner:
-        """That of the transposed system."""
+        """The preconditioner of the transposed system."""
         since = now()
         with recorded_as(recording.location, True):
             inputs = [bodies.placeholder_like(node) for node in self.graph.inputs]
@@ -123,7 +123,7 @@ class Preconditioner(NamedTuple):
 
 
 def solve_linear(product: Graph, b: Node, how: LinearSolver, near: Preconditioner | None = None) -> Node:
-    """The x with product(x) = b, which can be differentiated by b and by all that the product reads."""
+    """Solve product(x) = b for x, differentiable with respect to b and everything that the product reads."""
     method = how.method or ("dense" if b.shape[-1] <= DENSE else "gmres")
     if method == "dense":
         found = solve(matrix_of(product), expand_dims(b, -1))
@@ -151,7 +151,7 @@ def _iterated(condition: Graph, constants: Sequence[Node], how: LinearSolver, ne
 def iterated(
     condition: Graph, constants: Sequence[Node], how: LinearSolver, near: Preconditioner | None
 ) -> tuple[Node, krylov.KrylovResult]:
-    """The solution of a linear condition as an iteration finds it, without derivatives; checked, and as found."""
+    """Solve a linear condition by an iteration, without derivatives; returns the solution checked, and as found."""
     with recorded_as(recording.location, False):
         frozen = [stop_gradient(c) for c in constants]
         b = Tensor(frozen[-1])
@@ -179,7 +179,7 @@ def _unchanged(vector: Tensor) -> Tensor:
 def implicit(
     x: Node, condition: Graph, constants: Sequence[Node], how: LinearSolver, near: Preconditioner | None = None
 ) -> Node:
-    """`x` as what solves condition(*constants, x) = 0."""
+    """Mark `x` as the solution of condition(*constants, x) = 0."""
     sources = [stop_gradient(x), *constants, *(near.constants if near else ())]
     graph = near.graph if near else None
     return pick(IMPLICIT(*sources, condition=condition, solver=how, count=len(constants), near=graph), 0)

@@ -1,7 +1,7 @@
-"""Iterations for linear systems that only multiply by the matrix: conjugate gradients, BiCGSTAB, GMRES.
+"""Iterative solvers for linear systems that only multiply by the matrix: conjugate gradients, BiCGSTAB, GMRES.
 
-In: `product` and `preconditioner`, functions of a Tensor, and the right side b. Vectors lie along the last axis; the
-axes before it are lanes, systems of their own that go on until all have converged. Out: the solution, the number of
+In: `product` and `preconditioner`, functions of a Tensor, and the right-hand side b. Vectors lie along the last axis;
+the axes before it are lanes, systems of their own that go on until all have converged. Out: the solution, the number of
 products with the matrix, and the norms of the residuals.
 """
 
@@ -23,7 +23,7 @@ Product = Callable[[Tensor], Tensor]
 
 
 class KrylovResult(NamedTuple):
-    """What an iteration has found."""
+    """The result of an iteration."""
 
     x: Tensor
     steps: Tensor

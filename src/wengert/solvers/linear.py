@@ -22,7 +22,7 @@ from wengert.tensor import Tensor
 
 
 class Info(NamedTuple):
-    """How far a solver got: its iterations (products with the matrix, for a linear system) and the residual."""
+    """How a solver ended: its number of iterations (matrix products, for a linear system) and the residual."""
 
     iterations: Tensor
     residual: Tensor
@@ -39,15 +39,15 @@ def linear_solve(
     restart: int = 40,
     info: bool = False,
 ) -> Any:
-    """The x with `matrix(x) = b`: `matrix` is a linear function of values like `b`, or a square matrix.
+    """Solve `matrix(x) = b` for x, where `matrix` is a linear function of values like `b`, or a square matrix.
 
     `method` is "cg" (symmetric positive definite), "gmres" or "bicgstab" (any), or "dense", which forms the matrix;
-    without it, "dense" up to 400 unknowns and "gmres" beyond. `preconditioner` is a linear function near the inverse.
-    The residual's norm gets below `tol` times that of `b` (1e-12 in float64), or looking at x raises. With `info`, x
-    and an `Info(iterations, residual)`.
+    without it, "dense" up to 400 unknowns and "gmres" beyond. `preconditioner` is a linear function that approximates
+    the inverse. The residual's norm falls below `tol` times the norm of `b` (1e-12 in float64); otherwise reading x
+    raises an error. With `info`, returns x and an `Info(iterations, residual)`.
 
-    Derivatives by `b` and by all that `matrix` reads are those of the solution, in both modes and to any order: they
-    solve further systems, and keep nothing of the iterations.
+    Derivatives with respect to `b` and everything that `matrix` reads are those of the exact solution, in both modes
+    and to any order: they solve further systems and store nothing from the iterations.
 
     >>> import wengert as wg
     >>> stiffness = lambda x: 2 * x - wg.pad(x[1:], (0, 1)) - wg.pad(x[:-1], (1, 0))
@@ -66,7 +66,7 @@ def linear_solve(
         x = flat.unravel(implicit(value, condition, constants, how, near))
         return (x, Info(found.steps, found.residual[..., 0])) if info else x
     if info:
-        raise ArgumentError('linear_solve: info= is of an iteration; ask for method="cg", "gmres" or "bicgstab"')
+        raise ArgumentError('linear_solve: info= needs an iterative method: "cg", "gmres" or "bicgstab"')
     return flat.unravel(solve_linear(product, flat.vector.node, how))
 
 
@@ -74,8 +74,8 @@ def _multiplied(matrix: Any, flat: Flat) -> Callable[[Any], Any]:
     node = as_node(matrix)
     if node.shape != (flat.vector.size,) * 2 or len(flat.shapes) != 1 or len(flat.shapes[0]) != 1:
         raise ShapeError(
-            f"linear_solve: a matrix of shape {node.shape} with a right side of shapes {flat.shapes}; of a square "
-            "matrix it is one vector. For several right sides use wg.vmap or wg.linalg.solve"
+            f"linear_solve: it takes a square matrix and one right-hand vector, not a matrix of shape {node.shape} "
+            f"and shapes {flat.shapes}. For several right-hand sides use wg.vmap or wg.linalg.solve"
         )
     return lambda x: Tensor(node) @ x
 

@@ -34,15 +34,16 @@ def minimize(
     linear: str | None = None,
     info: bool = False,
 ) -> Any:
-    """The x near `x0` where `function(x, *args)`, one number, has a minimum.
+    """Find a local minimum of `function(x, *args)`, a scalar, starting from `x0`.
 
-    `method` is "bfgs" (a matrix of the size of the Hessian is kept) or "newton-cg" (products with the Hessian only).
-    The gradient's largest element gets to `tol` (1e-9 in float64, 1e-4 in float32; times the value, or that at the
-    start, where both are larger than 1), or looking at x raises. With `info`, x and an
+    `method` is "bfgs" (which stores a matrix of the Hessian's size) or "newton-cg" (Hessian-vector products only).
+    The gradient's largest element falls below `tol` (1e-9 in float64, 1e-4 in float32; times the value, or the initial
+    value, where both are larger than 1); otherwise reading x raises an error. With `info`, returns x and an
     `Info(iterations, residual)` of the gradient.
 
-    Derivatives by `args` and by all else that the function reads are those of the minimum, in both modes and to any
-    order, whatever the iterations were. `linear` says how they solve their systems with the Hessian: "dense", "cg", ...
+    Derivatives with respect to `args` and everything else that the function reads are those of the exact minimum, in
+    both modes and to any order, independent of the iterations. `linear` selects how they solve systems with the
+    Hessian: "dense", "cg", ...
 
     >>> import wengert as wg
     >>> energy = lambda x, a: ((x - a) ** 2).sum() + (x**4).sum()
@@ -51,7 +52,7 @@ def minimize(
     [1.0, 0.5]
     """
     if method not in ("bfgs", "newton-cg"):
-        raise ArgumentError(f'minimize: method is "bfgs" or "newton-cg", not {method!r}')
+        raise ArgumentError(f'minimize: method must be "bfgs" or "newton-cg", not {method!r}')
     flat = Flat("minimize", x0)
     both = value_and_grad(lambda v: function(flat.unravel(v), *args))
     graph = bodies.record("minimize", both, (flat.vector,)).graph

@@ -40,15 +40,16 @@ def root(
     linear: str | None = None,
     info: bool = False,
 ) -> Any:
-    """The x near `x0` with `function(x, *args) = 0`, by Newton's method with a line search.
+    """Solve `function(x, *args) = 0` for x, starting from `x0`, by Newton's method with a line search.
 
-    x is a number, an array or a container of them, and the function gives as many values. The residual's largest
-    element gets to `tol` (1e-12 in float64, times that at the start where that was over 1), or looking at x raises.
-    `linear` says how the steps and the derivatives solve their linear systems: "dense", "gmres", "bicgstab", "cg"; by
-    default with the matrix up to 400 unknowns, with "gmres" beyond. With `info`, x and an `Info(iterations, residual)`.
+    x is a number, an array or a container of them, and the function returns as many values. The residual's largest
+    element falls below `tol` (1e-12 in float64, times the initial residual where that is above 1); otherwise reading x
+    raises an error. `linear` selects how the steps and the derivatives solve their linear systems: "dense", "gmres",
+    "bicgstab" or "cg"; the default is "dense" up to 400 unknowns and "gmres" beyond. With `info`, returns x and an
+    `Info(iterations, residual)`.
 
-    Derivatives by `args` and by all else that the function reads are those of the solution, in both modes and to any
-    order, whatever the iterations were; there is none by `x0`.
+    Derivatives with respect to `args` and everything else that the function reads are those of the exact solution, in
+    both modes and to any order, independent of the iterations. The derivative with respect to `x0` is zero.
 
     >>> import wengert as wg
     >>> solve = lambda a: wg.root(lambda x, a: x**2 - a, wg.tensor(1.0, dtype=wg.float64), a)
@@ -74,10 +75,11 @@ def fixed_point(
     linear: str | None = None,
     info: bool = False,
 ) -> Any:
-    """The x with `function(x, *args) = x`, by applying the function again and again from `x0`.
+    """Solve `function(x, *args) = x` for x, by applying the function repeatedly, starting from `x0`.
 
-    It ends where a step changes no element by more than `tol` (1e-12 in float64, times the largest element where that
-    is larger than 1), or looking at x raises. Derivatives, `linear` and `info` are those of `root`.
+    The iteration has converged once a step changes no element by more than `tol` (1e-12 in float64, times the largest
+    element where that is larger than 1); if it does not converge, reading x raises an error. Derivatives, `linear` and
+    `info` are as in `root`.
 
     >>> import wengert as wg
     >>> x = wg.fixed_point(wg.cos, wg.tensor(1.0, dtype=wg.float64))
@@ -113,11 +115,11 @@ def fixed_point(
 def custom_root(
     function: Function, solver: Function, x0: Any, *args: Any, tol: float | None = None, linear: str | None = None
 ) -> Any:
-    """What a solver of your own finds, as the solution of `function(x, *args) = 0`.
+    """Make the result of your own solver differentiable, as the solution of `function(x, *args) = 0`.
 
-    `solver(f, x0)` is given the equation as a function of x alone and gives its root. It may do what it likes, also
-    outside Wengert (`f(x).numpy()`, SciPy): no derivative passes through it. If the residual's largest element is
-    more than `tol` (1e-6; in float32 1e-3), looking at the result raises. Derivatives and `linear` are those of `root`.
+    `solver(f, x0)` receives the equation as a function of x alone and returns its root. It may compute outside Wengert
+    (`f(x).numpy()`, SciPy), because no derivative passes through it. If the residual's largest element is above `tol`
+    (1e-6; in float32 1e-3), reading the result raises an error. Derivatives and `linear` are as in `root`.
 
     >>> import wengert as wg
     >>> def bisect(f, x):

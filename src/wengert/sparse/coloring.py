@@ -1,7 +1,7 @@
-"""Colours of columns: those with one colour share a product, from which their entries can be told apart.
+"""Column colouring: columns of one colour share a product, from which their entries can be separated.
 
 Greedy, in the order of the columns. Curtis, Powell and Reid (1974) found the idea; Gebremedhin, Manne and Pothen (2005)
-tell what Hessians gain from their symmetry.
+describe how Hessians benefit from their symmetry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Colors = np.ndarray[Any, Any]
 
 
 def column_colors(structure: Any) -> Colors:
-    """Colours such that no two columns of one colour have an entry in the same row."""
+    """Colour the columns so that no two columns of one colour have an entry in the same row."""
     by_row, by_column = structure.tocsr(), structure.tocsc()
     return _greedy(by_column.indptr, by_column.indices, by_row.indptr, by_row.indices, structure.shape[1])
 
@@ -36,9 +36,10 @@ def _greedy(start: Any, rows: Any, row_start: Any, columns: Any, n: int) -> Colo
 
 
 def star_colors(structure: Any) -> Colors:
-    """Colours of a symmetric structure such that neighbours differ, and every path of four has three or more of them.
+    """Colour a symmetric structure so that neighbours differ and every path of four vertices has at least three
+    colours.
 
-    Then for each pair of neighbours one has the only colour of its kind around the other: its product tells the entry.
+    Then for each pair of neighbours, one's colour is unique among the other's neighbours, so a product gives the entry.
     """
     by_row = structure.tocsr()
     start, columns = by_row.indptr.tolist(), by_row.indices.tolist()
@@ -63,12 +64,12 @@ def star_colors(structure: Any) -> Colors:
 
 
 def count(colors: Colors) -> int:
-    """How many products the colours take."""
+    """The number of products that the colours need."""
     return int(colors.max()) + 1 if colors.size else 0
 
 
 def seeds(colors: Colors, dtype: Any) -> np.ndarray[Any, Any]:
-    """For each colour the sum of its basis vectors."""
+    """The sum of the basis vectors of each colour."""
     found = np.zeros((count(colors), colors.size), dtype)
     there = colors >= 0
     found[colors[there], np.flatnonzero(there)] = 1
@@ -76,7 +77,7 @@ def seeds(colors: Colors, dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def star_places(structure: Any, colors: Colors) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """For each entry of a symmetric structure the product and the row in which it stands alone."""
+    """For each entry of a symmetric structure, the product and the row in which it appears alone."""
     rows = np.repeat(np.arange(structure.shape[0]), np.diff(structure.indptr))
     columns = structure.indices
     number = count(colors)

@@ -24,7 +24,7 @@ from wengert.tensor import Tensor
 
 
 class Found(NamedTuple):
-    """What one recording of a function has led to: its structure, its colours, and the graph of its products."""
+    """The results of recording a function once: its structure, its colours, and the graph of its products."""
 
     structure: Any
     direction: str
@@ -33,9 +33,9 @@ class Found(NamedTuple):
 
 
 class SparseDerivative:
-    """A function that gives a sparse matrix of derivatives. It remembers what it found of each graph that it met.
+    """A function that returns a sparse matrix of derivatives. It caches the structure and colours of each graph.
 
-    `structure(*args)` gives the pattern alone, `colors(*args)` the direction of the products and their number.
+    `structure(*args)` returns the pattern alone, `colors(*args)` the mode and the number of products.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], argnum: int, mode: str, structure: Any) -> None:
@@ -59,11 +59,11 @@ class SparseDerivative:
         )
 
     def structure(self, *args: Any, **kwargs: Any) -> Any:
-        """Which entries may differ from zero: a CSR array of booleans."""
+        """The entries that may be nonzero, as a CSR array of booleans."""
         return self._look(*self._record(args, kwargs)[:2]).structure.copy()
 
     def colors(self, *args: Any, **kwargs: Any) -> tuple[str, int]:
-        """How many products it takes, and in which mode: "forward", "reverse", or "star" of a Hessian."""
+        """The number of products and their mode: "forward", "reverse", or "star" for a Hessian."""
         found = self._look(*self._record(args, kwargs)[:2])
         return found.direction, coloring.count(found.colors)
 
@@ -80,7 +80,7 @@ class SparseDerivative:
                 return Flat(f"{self.name}: the result", result).vector
             if as_node(result).shape != ():
                 raise ShapeError(
-                    f"sparse_hessian: the function must give one number, not shape {as_node(result).shape}"
+                    f"sparse_hessian: the function must return a scalar, not shape {as_node(result).shape}"
                 )
             return result
 
@@ -99,7 +99,7 @@ class SparseDerivative:
         shape = graph.outputs[0].size, graph.inputs[-1].size
         structure = structure_of(graph, values) if self.given is None else self.given
         if structure.shape != shape:
-            raise ShapeError(f"{self.name}: structure= has shape {structure.shape} where the matrix has {shape}")
+            raise ShapeError(f"{self.name}: structure= has shape {structure.shape}, but the matrix has shape {shape}")
         if self.name == "sparse_hessian":
             structure = self._checked(structure + structure.T)
             colors = coloring.star_colors(structure)
@@ -146,16 +146,16 @@ def _products(graph: Graph, direction: str, colors: coloring.Colors) -> Graph:
 def sparse_jacobian(
     function: Callable[..., Any], argnum: int = 0, *, mode: str = "auto", structure: Any = None
 ) -> SparseDerivative:
-    """A function that gives the Jacobian of `function` by one argument, as SciPy's CSR array.
+    """A function that returns the Jacobian of `function` with respect to one argument, as a SciPy CSR array.
 
-    Which entries may differ from zero is read off the function's graph: it holds for all values of the argument, for
-    both sides of `where` and `cond`. Columns (or rows) that share none of these are found in one product, and the
-    direction with fewer products is taken, unless `mode` is "forward" or "reverse". Results and arguments that are
+    The sparsity pattern is derived from the function's graph: it is valid for all values of the argument, and covers
+    both branches of `where` and `cond`. Columns (or rows) with disjoint patterns are computed in one product, in
+    whichever mode needs fewer products, unless `mode` is "forward" or "reverse". Results and arguments that are
     containers or have several axes count as vectors, in the order of their elements.
 
-    An index that depends on the argument's values raises; then, or where more is known, `structure` says which entries
-    there are (entries outside of it are taken for zero, unchecked). The object remembers what it found, and
-    `structure(*args)` and `colors(*args)` tell.
+    An index that depends on the argument's values raises an error; in that case, or if you know more, pass the pattern
+    as `structure` (entries outside it are assumed to be zero, unchecked). The object caches the pattern and the
+    colours; `structure(*args)` and `colors(*args)` return them.
 
     >>> import wengert as wg
     >>> differences = wg.sparse_jacobian(lambda x: x[1:] ** 2 - x[:-1])
@@ -164,14 +164,14 @@ def sparse_jacobian(
     ([[-1.0, 4.0, 0.0], [0.0, -1.0, 6.0]], ('forward', 2))
     """
     if mode not in ("auto", "forward", "reverse"):
-        raise ArgumentError(f'sparse_jacobian: mode is "auto", "forward" or "reverse", not {mode!r}')
+        raise ArgumentError(f'sparse_jacobian: mode must be "auto", "forward" or "reverse", not {mode!r}')
     return SparseDerivative("sparse_jacobian", function, argnum, mode, structure)
 
 
 def sparse_hessian(function: Callable[..., Any], argnum: int = 0, *, structure: Any = None) -> SparseDerivative:
-    """A function that gives the Hessian of a scalar `function` by one argument, as SciPy's CSR array.
+    """A function that returns the Hessian of a scalar `function` with respect to one argument, as a SciPy CSR array.
 
-    As `sparse_jacobian` of the gradient; by its symmetry it takes fewer products (a star colouring).
+    It works like `sparse_jacobian` of the gradient, but uses the symmetry to need fewer products (a star colouring).
 
     >>> import wengert as wg
     >>> chain = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 class ForScipy:
-    """What `wg.scipy` gives. Each method is compiled when it is first called, and takes SciPy's `args` behind x."""
+    """What `wg.scipy` returns. Each method is compiled on its first call, and takes SciPy's `args` after x."""
 
     def __init__(self, function: Callable[..., Any], argnum: int) -> None:
         self.__wrapped__, self.argnum = function, argnum
@@ -42,17 +42,18 @@ class ForScipy:
         return self._made[name](*[_tensor(a) for a in args])
 
     def fun(self, *args: Any) -> Any:
-        """The value: a float for one number, otherwise an array."""
+        """The value: a float for a scalar, otherwise an array."""
         value = self._run("fun", lambda: self.__wrapped__, args)
         return value.item() if value.shape == () else value.numpy()
 
     def fun_and_grad(self, *args: Any) -> tuple[float, Array]:
-        """The value and the gradient in one walk: for `minimize(f.fun_and_grad, x0, jac=True)`."""
+        """The value and the gradient in one pass: for `minimize(f.fun_and_grad, x0, jac=True)`."""
         value, gradient = self._run("fun_and_grad", lambda: value_and_grad(self.__wrapped__, self.argnum), args)
         return value.item(), gradient.numpy()
 
     def jac(self, *args: Any) -> Array:
-        """The gradient of one number, or the Jacobian of several, in the mode that takes fewer walks."""
+        """The gradient of a scalar function, or the Jacobian of a vector function in the mode that needs fewer
+        passes."""
         return np.asarray(self._run("jac", lambda: self._derivative, args).numpy())
 
     def _derivative(self, *args: Any) -> Any:
@@ -63,13 +64,16 @@ class ForScipy:
         return jacobian(self.__wrapped__, self.argnum, "forward" if x.size <= result.size else "reverse")(*args)
 
     def hess(self, *args: Any) -> Array:
-        """The Hessian of one number."""
+        """The Hessian of a scalar function."""
         return np.asarray(self._run("hess", lambda: hessian(self.__wrapped__, self.argnum), args).numpy())
 
     def hessp(self, x: Any, p: Any, *args: Any) -> Array:
         """The product of the Hessian with p: for `minimize(..., hessp=f.hessp)`."""
         if self.argnum != 0:
-            raise ArgumentError("wg.scipy: hessp is by the first argument; SciPy puts the vector behind it")
+            raise ArgumentError(
+                "wg.scipy: hessp differentiates with respect to the first argument, because SciPy passes the vector "
+                "after it"
+            )
 
         def product(x: Any, p: Any, *args: Any) -> Any:
             return hvp(lambda x: self.__wrapped__(x, *args), (x,), (p,))
@@ -81,11 +85,11 @@ class ForScipy:
         return self._jacobian(*map(_tensor, args))
 
     def sparse_hess(self, *args: Any) -> Any:
-        """The Hessian of one number as a CSR array: for `minimize` with method "trust-constr"."""
+        """The Hessian of a scalar function as a CSR array: for `minimize` with method "trust-constr"."""
         return self._hessian(*map(_tensor, args))
 
     def sparsity(self, *args: Any) -> Any:
-        """Which entries of the Jacobian may differ from zero: for `jac_sparsity`."""
+        """The entries of the Jacobian that may be nonzero: for `jac_sparsity`."""
         return self._jacobian.structure(*map(_tensor, args))
 
 
@@ -97,8 +101,8 @@ def _tensor(a: Any) -> Any:
 def scipy(function: Callable[..., Any], argnum: int = 0) -> ForScipy:
     """`function` in the forms SciPy takes: `fun`, `fun_and_grad`, `jac`, `hess`, `hessp`, `sparse_jac`, `sparse_hess`.
 
-    All are functions of NumPy arrays and compiled. `argnum` says which argument they differentiate by: 1 for the right
-    side f(t, y) of an ODE.
+    All are compiled functions of NumPy arrays. `argnum` is the argument to differentiate with respect to: 1 for the
+    right-hand side f(t, y) of an ODE.
 
     >>> import numpy as np
     >>> import wengert as wg

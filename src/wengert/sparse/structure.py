@@ -10,7 +10,7 @@ and which ones is read off what is known of the op:
     branches, loops, checkpoints         their bodies are; of branches the union, of a `while_loop` until nothing is new
     all others                           the `factors` of the op: axes in common are independent, the others dense
 
-What is not known of an op makes it dense, which costs products and loses nothing. Indices must not depend on the
+An op that is not known counts as dense, which costs products but loses nothing. Indices must not depend on the
 variables; then the structure is that of all their values.
 """
 
@@ -40,18 +40,16 @@ Pattern = Any  # a SciPy CSR array of booleans, (elements, variables)
 
 
 def scipy_sparse() -> Any:
-    """`scipy.sparse`, imported now."""
+    """Import `scipy.sparse`."""
     try:
         import scipy.sparse
     except ImportError:
-        raise ArgumentError(
-            "sparse Jacobians are SciPy's arrays, and SciPy is not installed: pip install scipy"
-        ) from None
+        raise ArgumentError("sparse Jacobians need SciPy, which is not installed: pip install scipy") from None
     return scipy.sparse
 
 
 def union(patterns: Sequence[Pattern | None]) -> Pattern | None:
-    """The union of dependences, of as many elements each."""
+    """The union of several dependency patterns of the same number of elements."""
     found = [p for p in patterns if p is not None]
     total = None
     for pattern in found:
@@ -60,7 +58,7 @@ def union(patterns: Sequence[Pattern | None]) -> Pattern | None:
 
 
 def selected(pattern: Pattern, rows: np.ndarray[Any, Any]) -> Pattern:
-    """A pattern of which row i is row rows[i] of another, or empty where that is -1."""
+    """A pattern whose row i is row rows[i] of another, or empty where rows[i] is -1."""
     sparse = scipy_sparse()
     flat = rows.ravel()
     there = np.flatnonzero(flat >= 0)
@@ -75,7 +73,7 @@ def _product(a: Pattern, b: Pattern) -> Pattern:
 
 
 class Walk:
-    """A walk through a graph with the dependences of its inputs, and the values of those that are known."""
+    """A walk through a graph with the dependency patterns of its inputs, and the values of known inputs."""
 
     def __init__(
         self, graph: Graph, inputs: Sequence[Any], touched: Sequence[bool], values: Sequence[Any] | None = None
@@ -93,7 +91,7 @@ class Walk:
                 self.patterns[node] = found
 
     def outputs(self) -> list[Pattern | None]:
-        """The dependences of the outputs."""
+        """The dependency patterns of the outputs."""
         return [self.patterns.get(node) for node in self.graph.outputs]
 
     def value(self, node: Node) -> Any:
@@ -101,16 +99,16 @@ class Walk:
         for one in ancestors([node], stop=self.values.keys()):
             if one in self.touched:
                 raise GradientError(
-                    "the sparsity structure cannot be read off: an index depends on the values of the variables, so "
-                    "that which elements depend on which does too. Pass structure=, which holds for all values",
+                    "the sparsity structure cannot be determined: an index depends on the values of the variables, "
+                    "so the structure does too. Pass structure=, valid for all values",
                     node.location,
                 )
             if one in self.values:
                 continue
             if not has_array(one) and one.op is PLACEHOLDER:
                 raise GradientError(
-                    "the sparsity structure cannot be read off: an index is not known before the program runs, such "
-                    "as one that a while_loop counts. Use scan, or pass structure=",
+                    "the sparsity structure cannot be determined: an index is not known before the program runs, "
+                    "such as the counter of a while_loop. Use scan, or pass structure=",
                     node.location,
                 )
             sources = [self.values[s] for s in one.sources]
@@ -210,7 +208,7 @@ class Walk:
         return Walk(graph, inputs, touched, values)
 
     def known(self, nodes: Sequence[Node]) -> list[Any]:
-        """The values of integers and truth values that do not depend on the variables; None for others."""
+        """The values of integers and booleans that do not depend on the variables; None for others."""
         found: list[Any] = []
         for node in nodes:
             wanted = not isinstance(node.dtype, tuple) and node.dtype not in INEXACT and node not in self.touched
@@ -360,7 +358,8 @@ _RULES: dict[Op, Callable[[Walk, Node, Sequence[Any]], Any]] = {
 
 
 def structure_of(graph: Graph, values: Sequence[Any]) -> Pattern:
-    """The structure of a graph's only output, a vector, by its last input, a vector; the others have these values."""
+    """The sparsity pattern of a graph's only output with respect to its last input, both vectors; `values` are the
+    others."""
     n = graph.inputs[-1].size
     inputs = [None] * len(values)
     walk = Walk(graph, [*inputs, _unit(n)], [*[False] * len(values), True], [*values, None])

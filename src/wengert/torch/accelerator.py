@@ -29,7 +29,7 @@ def current_device_index() -> int:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until all that was recorded is computed."""
+    """Wait until everything recorded has been computed."""
     cuda.synchronize(device)
 
 

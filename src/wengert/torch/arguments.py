@@ -26,10 +26,10 @@ NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input"
 
 
 def over_nodes(precision: WholePrecision = None) -> Callable[[F], F]:
-    """A decorator: the function over Tensors that a function over nodes is.
+    """A decorator that turns a function over nodes into a function over Tensors.
 
-    Arguments of type Node have to be tensors; those of another type may be numbers. With a `precision` autocast treats
-    the function as one op.
+    Arguments of type Node must be tensors; others may be numbers. With a `precision`, autocast treats the function as
+    one op.
     """
 
     def lifted(function: F) -> F:
@@ -54,31 +54,31 @@ def over_nodes(precision: WholePrecision = None) -> Callable[[F], F]:
 
 
 def not_a_tensor(function: str, value: Any, name: str = "input", place: int = 0) -> TypeError:
-    """What PyTorch raises where a function's tensor is none."""
+    """The error that PyTorch raises if an argument is not a tensor."""
     called = f"{function.rstrip('_')}(): argument {name!r} (position {place + 1})"
     return TypeError(f"{called} must be Tensor, not {type(value).__name__}")
 
 
 def require_one(function: str, input: Any, other: Any) -> None:
-    """Raise unless one of two operands is a tensor."""
+    """Raise an error unless one of two operands is a tensor."""
     if not isinstance(input, (Base, Node)) and not isinstance(other, (Base, Node)):
         kinds = f"({type(input).__name__}, {type(other).__name__})"
         raise TypeError(f"{function}() received an invalid combination of arguments - got {kinds}: one is a Tensor")
 
 
 def in_floats(x: Any) -> Node:
-    """A value of integers or booleans in the default dtype, others as they are."""
+    """Convert integers and booleans to the default dtype; return other values unchanged."""
     node = as_node(x)
     return node if node.dtype in INEXACT else cast(node, dtypes.default())
 
 
 def as_asked(x: Node, dtype: Any) -> Node:
-    """A value in the dtype that was asked for, if one was."""
+    """A value converted to the requested dtype, if there is one."""
     return x if dtype is None else dtypes.converted(x, dtype)
 
 
 def axes_of(dim: Any, x: Node) -> tuple[int, ...]:
-    """The axes that `dim` names: all of them if it is None or empty, and none of a 0-d value."""
+    """The axes of `dim`: all if it is None or empty, and none for a 0-d value."""
     rank = len(x.shape)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(rank))
@@ -90,7 +90,7 @@ def axes_of(dim: Any, x: Node) -> tuple[int, ...]:
 
 
 def int_of(value: Any) -> int:
-    """An argument that is an integer; PyTorch takes no floating-point number for one."""
+    """Check that an argument is an integer; PyTorch accepts no floating-point number for one."""
     if isinstance(value, Node):
         from wengert.tensor import engine
 
@@ -101,7 +101,7 @@ def int_of(value: Any) -> int:
 
 
 def row_of(x: Any, dim: Any) -> tuple[Node, int]:
-    """A value that has at least one axis, and the one that `dim` names."""
+    """A value with at least one axis, and the axis of `dim`."""
     node = as_node(x)
     axis = axis_of(int_of(dim), len(node.shape))
     return (node if node.shape else reshape(node, (1,))), axis
@@ -113,7 +113,7 @@ def any_empty(x: Node, axes: tuple[int, ...]) -> bool:
 
 
 def along(places: Callable[[Node, int], Node], x: Node, dim: Any, keepdim: bool, pair: Any) -> Any:
-    """The elements that a function finds along an axis, and where they are: its `places` keep the axis."""
+    """The elements that a function finds along an axis, and their indices: its `places` keep the axis."""
     row, axis = row_of(x, dim)
     if not row.shape[axis]:
         raise IndexError(f"{pair.__name__}(): Expected reduction dim {axis} to have non-zero size.")
@@ -124,7 +124,7 @@ def along(places: Callable[[Node, int], Node], x: Node, dim: Any, keepdim: bool,
 
 
 def sizes_of(sizes: tuple[Any, ...], name: str = "size") -> Shape:
-    """A shape given as numbers one by one or as one sequence of them."""
+    """A shape, given as separate numbers or as one sequence of them."""
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = tuple(sizes[0])
     elif len(sizes) == 1 and isinstance(sizes[0], Base) and sizes[0].node.shape:

@@ -53,14 +53,14 @@ _property("volatile", lambda self: False, "A flag of PyTorch's early days.")
 
 @torch_function()
 def get_device(input: Any) -> int:
-    """The number of its GPU, -1 on the CPU."""
+    """The index of its GPU, or -1 on the CPU."""
     number = input.device.index
     return -1 if input.device.type == "cpu" else (number or 0)
 
 
 @torch_function(module=False)
 def is_pinned(self: Any, device: Any = None) -> bool:
-    """Whether it lies in memory that a GPU reads by itself: never, copies go through such memory where that helps."""
+    """Always False: copies go through pinned memory where that helps."""
     return False
 
 
@@ -72,7 +72,7 @@ def pin_memory(self: Any, device: Any = None) -> Any:
 
 @torch_function(module=False)
 def is_shared(self: Any) -> bool:
-    """Whether other processes have it in their memory too."""
+    """Whether its memory is shared with other processes."""
     return False
 
 
@@ -84,7 +84,7 @@ def is_distributed(self: Any) -> bool:
 
 @torch_function(module=False)
 def is_coalesced(self: Any) -> bool:
-    """Of a dense tensor: False."""
+    """False for a dense tensor."""
     return False
 
 
@@ -96,7 +96,7 @@ def to_dense(self: Any, dtype: Any = None, *, masked_grad: bool = True) -> Any:
 
 @_in_place
 def apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
-    """Replace each element by what a function of Python makes of it, on the CPU."""
+    """Replace each element by the result of a Python function, on the CPU."""
     if self.node.device != "cpu":
         raise TypeError("apply_ is only implemented on CPU tensors")
     if self.node.tracked:
@@ -106,7 +106,7 @@ def apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
 
 @_in_place
 def map_(self: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
-    """Replace each element by what a function of Python makes of it and of another tensor's, on the CPU."""
+    """Replace each element by the result of a Python function of it and another tensor's element, on the CPU."""
     if self.node.tracked:
         raise TypeError("can't call map_() on a tensor that requires grad")
     return write(self, _mapped(callable, self, tensor))
@@ -121,7 +121,7 @@ def _mapped(function: Callable[..., Any], *tensors: Any) -> Tensor:
 
 @torch_function(module=False)
 def new(self: Any, *data: Any, device: Any = None) -> Tensor:
-    """A tensor of this one's dtype: of these sizes, or of these numbers."""
+    """A tensor of this one's dtype, of the given sizes or numbers."""
     if len(data) == 1 and not hasattr(data[0], "__index__") and not isinstance(data[0], Size):
         return self.new_tensor(data[0], device=device)
     return self.new_empty(*(data or (0,)), device=device)

@@ -24,7 +24,7 @@ class Use(NamedTuple):
 
 
 def missing(paths: list[str]) -> list[Use]:
-    """The missing names that scripts use, in the order of first use."""
+    """The names that scripts use and that are missing, in order of first use."""
     found: dict[str, Use] = {}
     for path in paths:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"), path)
@@ -37,10 +37,10 @@ def missing(paths: list[str]) -> list[Use]:
 
 
 def text(paths: list[str]) -> str:
-    """What is missing, a line each."""
+    """The missing names, one per line."""
     uses = missing(paths)
     if not uses:
-        return "all names of PyTorch's that are used are there"
+        return "all of the PyTorch names that are used exist in wengert.torch"
     width = max(len(use.name) for use in uses)
     return "\n".join(f"{use.name:<{width}}  {use.file}:{use.line}" for use in uses)
 

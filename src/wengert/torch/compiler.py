@@ -15,7 +15,7 @@ config = SimpleNamespace(suppress_errors=False, cache_size_limit=8, recompile_li
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """The function as it is: it is recorded where it is called, as every other one."""
+    """Return the function unchanged: it is recorded where it is called, like any other."""
     return (lambda given: given) if fn is None else fn
 
 
@@ -31,22 +31,22 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def reset() -> None:
-    """Nothing: what was compiled serves calls with its shapes, and others are compiled anew."""
+    """Do nothing: compiled programs serve calls with their shapes, and other shapes are compiled again."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: results of a compiled function are not overwritten by its next call."""
+    """Do nothing: the results of a compiled function are not overwritten by its next call."""
 
 
 def mark_dynamic(tensor: Any, dim: Any = None, **bounds: Any) -> None:
-    """Nothing: a function is compiled for each shape."""
+    """Do nothing: a function is compiled for each shape."""
 
 
 mark_static = maybe_mark_dynamic = mark_dynamic
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """The names of backends: any is taken, all are Wengert's."""
+    """The names of backends; any name is accepted, and all mean Wengert's."""
     return ["wengert"]
 
 

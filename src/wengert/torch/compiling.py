@@ -30,7 +30,7 @@ def compile(
     options: Any = None,
     disable: bool = False,
 ) -> Any:
-    """The function or the module, compiled where that is possible; `backend`, `mode`, `options` are PyTorch's."""
+    """Compile a function or module where possible; `backend`, `mode`, `options` are PyTorch's and ignored."""
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, disable=disable)
     if disable:
@@ -70,12 +70,12 @@ class _Optimized:
             self._is_plain = True
             result = self._function(*args, **kwargs)  # a mistake of the function's raises here again
             name = getattr(self._function, "__qualname__", type(self._function).__name__)
-            warnings.warn(f"torch.compile: {name} runs as it is, op by op: {error.message}", stacklevel=2)
+            warnings.warn(f"torch.compile: {name} runs uncompiled, op by op: {error.message}", stacklevel=2)
             return result
 
 
 class OptimizedModule(Module):
-    """A module whose calls are compiled where that is possible; `_orig_mod` is the module itself."""
+    """A module whose calls are compiled where possible; `_orig_mod` is the original module."""
 
     def __init__(self, module: Module, fullgraph: bool = False) -> None:
         super().__init__()

@@ -26,7 +26,8 @@ def _named(device: Any) -> str:
 
 
 def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """The tensor in another dtype, on another device, or as another tensor is; itself if it is so already."""
+    """Convert the tensor to another dtype or device, or to those of another tensor; returns itself if nothing
+    changes."""
     dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
     other = kwargs.get("other")
     flags = [arg for arg in args if isinstance(arg, bool)]  # non_blocking, copy
@@ -45,7 +46,7 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """The name of its type, or the tensor in another one."""
+    """The name of its type, or the tensor converted to another type."""
     if dtype is None:
         where = "torch.cuda" if self.node.device != "cpu" else "torch"
         return f"{where}.{dtypes.scalar_name(self.node.dtype)}Tensor"
@@ -66,7 +67,7 @@ def _named_type(name: str) -> tuple[Any, str]:
 
 
 def type_as(self: Any, other: Any) -> Any:
-    """The tensor in the type of another one."""
+    """The tensor converted to the type of another one."""
     return _changed(self, other.node.dtype, other.node.device)
 
 

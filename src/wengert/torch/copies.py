@@ -62,7 +62,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Tensor:
 
 @torch_function(out=True)
 def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
-    """`input` with a range of places along an axis replaced."""
+    """`input` with a slice along an axis replaced."""
     return _with(input, lambda x: x[_key(x, dim, start, end, step)], src)
 
 
@@ -74,7 +74,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 
 @torch_function(out=True)
 def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
-    """`input` with the elements that `as_strided` reaches replaced."""
+    """`input` with the elements selected by `as_strided` replaced."""
     return _with(input, lambda x: x.as_strided(size, stride, storage_offset), src)
 
 

@@ -30,7 +30,7 @@ IGNORED = ("layout", "pin_memory", "memory_format", "names")
 
 
 def creating(function: Callable[..., Node]) -> Callable[..., Tensor]:
-    """The function that makes a Tensor as `function` makes a node of a shape, a dtype and a device."""
+    """Turn a function that makes a node from shape, dtype and device into one that makes a Tensor."""
 
     @functools.wraps(function)
     def call(*args: Any, requires_grad: bool = False, out: Any = None, **kwargs: Any) -> Tensor:
@@ -54,12 +54,12 @@ def _enter(function: Callable[..., Node]) -> Callable[..., Node]:
 
 
 def dtype_or(dtype: Any, otherwise: np.dtype[Any] | None = None) -> np.dtype[Any]:
-    """The dtype asked for, or the default."""
+    """The requested dtype, or the default."""
     return as_dtype(dtype) if dtype is not None else dtypes.default() if otherwise is None else otherwise
 
 
 def place_of(device: Any) -> str:
-    """The name of the device asked for, or the default's."""
+    """The name of the requested device, or the default's."""
     if device is None:
         return devices.default
     from wengert.torch.devices import device as known
@@ -71,7 +71,7 @@ def place_of(device: Any) -> str:
 
 
 def filled(shape: Shape, value: Any, dtype: np.dtype[Any], device: str) -> Node:
-    """A number in every place of a shape."""
+    """Fill a shape with a number."""
     if isinstance(value, Base):
         value = value.node if value.weak is None else value.weak
     if isinstance(value, Weak):
@@ -131,7 +131,7 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device
 
 @_enter
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """A number in every place of a shape, of the number's dtype unless another is asked for."""
+    """Fill a shape with a number, in the number's dtype unless another is given."""
     if dtype is None and isinstance(fill_value, Base):
         kind = fill_value.node.dtype
     else:
@@ -167,7 +167,7 @@ for _name, _value in (("zeros_like", 0), ("ones_like", 1), ("empty_like", 0)):
 
 @_enter
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """A number in every place of the shape of a tensor, in its dtype and on its device."""
+    """Fill the shape of a tensor with a number, in its dtype and on its device."""
     node = input.node
     place = node.device if device is None else place_of(device)
     return filled(node.shape, fill_value, dtype_or(dtype, node.dtype), place)
@@ -181,7 +181,7 @@ def _new(name: str, make: Callable[..., Node]) -> None:
 
     made = creating(function)
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"`torch.{name[4:]}`, of this tensor's dtype and on its device unless told otherwise."
+    made.__doc__ = f"`torch.{name[4:]}`, by default in this tensor's dtype and on its device."
     torch_function(module=False)(made)
 
 
@@ -199,7 +199,7 @@ for _name, _make in (
 def new_tensor(
     self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any
 ) -> Tensor:
-    """A new tensor of numbers, of this tensor's dtype and on its device unless told otherwise."""
+    """A new tensor from numbers, by default in this tensor's dtype and on its device."""
     place = self.node.device if device is None else device
     return tensor(data, dtype=self.node.dtype if dtype is None else dtype, device=place, requires_grad=requires_grad)
 
@@ -216,7 +216,7 @@ def _number(value: Any) -> Any:
 
 @_enter
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, **named: Any) -> Node:
-    """The numbers from `start` (0) in steps (of 1), up to and without `end`."""
+    """The numbers from `start` (0) up to but excluding `end`, in steps (of 1)."""
     start, end, step = _bounds(bounds, named)
     kind = as_dtype(dtype) if dtype is not None else _meeting(start, end, step)
     if kind in INTEGER:
@@ -252,7 +252,7 @@ def _meeting(*values: Any) -> np.dtype[Any]:
 
 @_enter
 def range_(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Node:
-    """The numbers from `start` in steps up to `end`, which is among them."""
+    """The numbers from `start` up to and including `end`, in steps."""
     start, end = (0, start) if end is None else (start, end)
     count = math.floor((_number(end) - _number(start)) / _number(step)) + 1
     ramp = c.iota(count, float64) * float(_number(step)) + float(_number(start))
@@ -261,13 +261,13 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None,
 
 @_enter
 def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """`steps` numbers from `start` to `end` at equal distances."""
+    """`steps` evenly spaced numbers from `start` to `end`."""
     return _ramp("linspace", start, end, steps, dtype, place_of(device), lambda ramp: ramp)
 
 
 @_enter
 def logspace(start: Any, end: Any, steps: Any, base: float = 10.0, *, dtype: Any = None, device: Any = None) -> Node:
-    """`steps` powers of a base whose exponents go from `start` to `end` at equal distances."""
+    """`steps` powers of a base, with evenly spaced exponents from `start` to `end`."""
 
     def powers(ramp: Node) -> Node:
         return literal(base, ramp.dtype) ** ramp
@@ -310,7 +310,7 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None) -> Node
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
-    """A new tensor of numbers, nested lists, or an array; Python's floats have the default dtype."""
+    """A new tensor from numbers, nested lists, or an array; Python floats get the default dtype."""
     kind = None if dtype is None else as_dtype(dtype)
     if kind is None and isinstance(data, (list, tuple)) and isinstance(_first_leaf(data), np.float64):
         kind = np.dtype(np.float64)  # which is a `float` of Python too, but PyTorch keeps what NumPy says
@@ -346,7 +346,7 @@ def _first_leaf(data: Any) -> Any:
 @torch_function(method=False)
 @creating
 def complex_(real: Any, imag: Any) -> Node:
-    """The complex numbers with these parts."""
+    """Complex numbers with these real and imaginary parts."""
     a, b = real.node, imag.node
     if a.dtype is not b.dtype:
         raise RuntimeError(
@@ -362,7 +362,7 @@ def complex_(real: Any, imag: Any) -> Node:
 @torch_function(method=False)
 @creating
 def polar(abs: Any, angle: Any) -> Node:
-    """The complex numbers of these sizes and angles."""
+    """Complex numbers with these absolute values and angles."""
     from wengert.ops.trigonometry import cos, sin
 
     size, turn = abs.node, angle.node
@@ -412,7 +412,7 @@ _CLASSES = {
 
 
 def classes(place: str | None = None) -> dict[str, Any]:
-    """`FloatTensor`, `LongTensor`, ... by their names."""
+    """`FloatTensor`, `LongTensor`, ... by name."""
     return {
         name: _OfDtype(name, (), {"kind": as_dtype(kind), "place": place, "__doc__": f"Tensors of {kind}."})
         for name, kind in _CLASSES.items()
@@ -423,6 +423,6 @@ CLASSES = classes()
 
 
 def type_name(x: Tensor) -> str:
-    """The class of early days that a tensor is of: "torch.FloatTensor"."""
+    """The legacy class name of a tensor: "torch.FloatTensor"."""
     names = {as_dtype(kind): name for name, kind in _CLASSES.items()}
     return f"torch.{'' if x.node.device == 'cpu' else 'cuda.'}{names.get(x.node.dtype, 'Tensor')}"

@@ -9,7 +9,7 @@ from wengert.core import devices
 
 
 class device(str):
-    """Where a tensor is: `device("cpu")`, `device("cuda", 0)`. It is the name that Wengert's functions take."""
+    """A device: `device("cpu")`, `device("cuda", 0)`. It is also the name that Wengert's functions take."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class device(str):
 
     @property
     def index(self) -> int | None:
-        """Its number among those of its kind, if it has one."""
+        """Its index among devices of its kind, if given."""
         number = str(self).partition(":")[2]
         return int(number) if number else None
 

@@ -22,7 +22,7 @@ from wengert.torch.tensor import Tensor
 @torch_function(out=True)
 @over_nodes()
 def diag(input: Node, diagonal: int = 0) -> Node:
-    """The matrix with a vector on a diagonal; of a matrix, its diagonal."""
+    """The matrix with a vector on a diagonal; for a matrix, its diagonal."""
     if len(input.shape) not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D")
     return diagonals.diag(input, diagonal)
@@ -82,7 +82,7 @@ def _triangle(places: Callable[..., Any], row: int, col: int, offset: int, dtype
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
-    """Where the lower triangle of a matrix is: a row of row numbers over one of columns."""
+    """The indices of the lower triangle of a matrix: row indices above column indices."""
     return _triangle(diagonals.tril_indices, row, col, offset, dtype)
 
 
@@ -90,13 +90,13 @@ def tril_indices(
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
-    """Where the upper triangle of a matrix is: a row of row numbers over one of columns."""
+    """The indices of the upper triangle of a matrix: row indices above column indices."""
     return _triangle(diagonals.triu_indices, row, col, offset, dtype)
 
 
 @torch_function(in_place=True)
 def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Tensor:
-    """A matrix, or a cube of several axes, with a number on its diagonal."""
+    """Fill the diagonal of a matrix, or of a hypercube, with a number."""
     node = input.node
     n = min(node.shape)
     places = operand(np.arange(n), None)
@@ -116,7 +116,7 @@ def _wrapped_diagonal(x: Node, value: Any) -> Tensor:
 @torch_function(method=False)
 @over_nodes()
 def unravel_index(indices: Node, shape: Any) -> Any:
-    """The index along each axis of elements that are counted as if a tensor of this shape were flat."""
+    """Convert flat indices into a tensor of this shape to an index along each axis."""
     sizes = (shape,) if isinstance(shape, int) else tuple(int_of(n) for n in shape)
     found: list[Node] = []
     rest = indices

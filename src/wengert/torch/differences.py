@@ -59,7 +59,7 @@ def _with_places(y: Node, x: Any) -> tuple[Node, Any]:
 @torch_function(method=False)
 @over_nodes("full")
 def gradient(input: Node, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
-    """The slopes along each axis, from the neighbours of each element on both sides; at the ends from one side."""
+    """The gradient along each axis by central differences; one-sided at the ends."""
     if edge_order not in (1, 2):
         raise RuntimeError(f"torch.gradient only supports edge_order=1 and edge_order=2. Got: {edge_order}")
     x = input if input.dtype in INEXACT else in_floats(input)

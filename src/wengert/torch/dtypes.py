@@ -88,17 +88,17 @@ _default = d.float32
 
 
 def default() -> np.dtype[Any]:
-    """The dtype of Python's floats, as one of NumPy's."""
+    """The default dtype of Python floats, as a NumPy dtype."""
     return _default
 
 
 def get_default_dtype() -> dtype:
-    """The dtype of tensors made from Python's floats."""
+    """The default dtype of tensors made from Python floats."""
     return of(_default)
 
 
 def set_default_dtype(given: Any) -> None:
-    """Have tensors made from Python's floats be of this floating-point dtype from now on."""
+    """Set the default floating-point dtype of tensors made from Python floats."""
     global _default
     chosen = as_dtype(given)
     if chosen not in FLOATING:
@@ -150,9 +150,9 @@ def of_number(value: complex) -> np.dtype[Any]:
 
 
 def meet(*values: Any) -> np.dtype[Any]:
-    """The dtype in which values meet: nodes with axes first, then 0-d ones, then numbers.
+    """The promoted dtype of values: nodes with axes first, then 0-d ones, then numbers.
 
-    One of a lower priority counts only where it is of a higher kind (bool, integer, floating, complex).
+    A value of lower priority counts only if its kind is higher (bool, integer, floating, complex).
     """
     levels: list[np.dtype[Any] | None] = [None, None, None]
     for value in values:
@@ -196,12 +196,12 @@ def promote_types(type1: Any, type2: Any) -> dtype:
 
 
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether values of one dtype may go into a tensor of another in place."""
+    """Whether values of one dtype may be stored in place in a tensor of another."""
     return _rank(as_dtype(from_)) <= _rank(as_dtype(to))
 
 
 def converted(x: Node, dtype: Any) -> Node:
-    """A value in another dtype; of a complex one a real dtype takes the real part, with a warning."""
+    """Convert a value to another dtype; complex to real takes the real part, with a warning."""
     dtype = as_dtype(dtype)
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype is not d.bool_:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)

@@ -83,7 +83,7 @@ def _triangular_solve(
 
 @over_nodes("full")
 def _lu_solve(b: Node, LU_data: Node, LU_pivots: Node) -> Node:
-    """The solution of a system by the factors of its matrix."""
+    """Solve a system given the factors of its matrix."""
     return lu.lu_solve((LU_data, LU_pivots - 1), b)
 
 

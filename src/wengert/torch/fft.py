@@ -89,13 +89,13 @@ for _name, _transform in (
 
 @over_nodes()
 def fftshift(input: Node, dim: Any = None) -> Node:
-    """The frequency zero moved to the middle."""
+    """Move the zero frequency to the middle."""
     return f.fftshift(input, axes=dim)
 
 
 @over_nodes()
 def ifftshift(input: Node, dim: Any = None) -> Node:
-    """What `fftshift` did undone."""
+    """The inverse of `fftshift`."""
     return f.ifftshift(input, axes=dim)
 
 

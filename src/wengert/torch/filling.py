@@ -39,7 +39,7 @@ def _as_floats(x: Node, name: str) -> Any:
 
 @_filling
 def uniform_(x: Node, *bounds: float, generator: Any, **named: float) -> Node:
-    """Fill it with numbers spread evenly from `from` (0) to below `to` (1)."""
+    """Fill the tensor with uniformly distributed numbers in [`from` (0), `to` (1))."""
     low, high = (*bounds, *(0.0, 1.0)[len(bounds) :])
     low, high = float(random.item(named.pop("from", low))), float(random.item(named.pop("to", named.pop("b", high))))
     low = float(named.pop("a", low))
@@ -53,7 +53,7 @@ def uniform_(x: Node, *bounds: float, generator: Any, **named: float) -> Node:
 
 @_filling
 def normal_(x: Node, mean: float = 0.0, std: float = 1.0, *, generator: Any) -> Node:
-    """Fill it with normally distributed numbers."""
+    """Fill the tensor with normally distributed numbers."""
     mean, std = float(random.item(mean)), float(random.item(std))
     random.require_deviation(std)
     kind = _as_floats(x, "normal_")
@@ -66,7 +66,7 @@ def normal_(x: Node, mean: float = 0.0, std: float = 1.0, *, generator: Any) -> 
 
 @_filling
 def bernoulli_(x: Node, p: Any = 0.5, *, generator: Any) -> Node:
-    """Fill it with ones of probability `p` and zeros."""
+    """Fill the tensor with ones of probability `p` and zeros."""
     return random.stream.bernoulli(
         x.shape, broadcast_to(p.node, x.shape) if isinstance(p, Base) else random.chance(p), generator
     )
@@ -74,7 +74,7 @@ def bernoulli_(x: Node, p: Any = 0.5, *, generator: Any) -> Node:
 
 @_filling
 def exponential_(x: Node, lambd: float = 1.0, *, generator: Any) -> Node:
-    """Fill it with exponentially distributed numbers of rate `lambd`."""
+    """Fill the tensor with exponentially distributed numbers of rate `lambd`."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return random.stream.exponential(x.shape, _as_floats(x, "exponential_"), generator) / float(lambd)
@@ -82,7 +82,8 @@ def exponential_(x: Node, lambd: float = 1.0, *, generator: Any) -> Node:
 
 @_filling
 def random_(x: Node, *bounds: Any, generator: Any, **named: Any) -> Node:
-    """Fill it with integers from `from` (0) to below `to`; without, up to the largest that the dtype holds exactly."""
+    """Fill the tensor with integers from `from` (0) to below `to`; without, up to the largest that the dtype holds
+    exactly."""
     low, high = (0, bounds[0]) if len(bounds) == 1 else bounds if bounds else (0, None)
     low, high = named.get("from", low), named.get("to", high)
     if high is None:
@@ -98,7 +99,7 @@ def _open(x: Node, generator: Any) -> Node:
 
 @_filling
 def cauchy_(x: Node, median: float = 0.0, sigma: float = 1.0, *, generator: Any) -> Node:
-    """Fill it with Cauchy distributed numbers."""
+    """Fill the tensor with Cauchy distributed numbers."""
     _as_floats(x, "cauchy_")
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
@@ -107,7 +108,7 @@ def cauchy_(x: Node, median: float = 0.0, sigma: float = 1.0, *, generator: Any)
 
 @_filling
 def geometric_(x: Node, p: float, *, generator: Any) -> Node:
-    """Fill it with the numbers of attempts up to the first success of probability `p`."""
+    """Fill the tensor with the numbers of attempts up to the first success of probability `p`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     return ceil(log(_open(x, generator)) / math.log1p(-p))
@@ -115,7 +116,7 @@ def geometric_(x: Node, p: float, *, generator: Any) -> Node:
 
 @_filling
 def log_normal_(x: Node, mean: float = 1.0, std: float = 2.0, *, generator: Any) -> Node:
-    """Fill it with the exponentials of normally distributed numbers."""
+    """Fill the tensor with the exponentials of normally distributed numbers."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return exp(random.stream.normal(x.shape, float(mean), float(std), _as_floats(x, "log_normal_"), generator))

@@ -44,7 +44,7 @@ def _in(value: Any, dtype: np.dtype[Any]) -> Node:
 
 
 def require_real(name: str, *nodes: Node) -> None:
-    """Raise if one of the values is complex."""
+    """Raise an error if one of the values is complex."""
     for node in nodes:
         if node.dtype in COMPLEX:
             raise RuntimeError(f"{name} does not support complex inputs.")
@@ -70,7 +70,7 @@ def rsqrt(input: Node) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def frac(input: Node) -> Node:
-    """What is behind the point, with the sign of the number."""
+    """The fractional part, with the sign of the number."""
     if input.dtype not in FLOATING:
         raise NotImplementedError(f'"frac" not implemented for {dtypes.of(input.dtype).name!r}')
     return input - e.trunc(input)
@@ -79,7 +79,7 @@ def frac(input: Node) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def round_(input: Node, *, decimals: int = 0) -> Node:
-    """The nearest integer, or number with so many decimals; halves go to the even one."""
+    """The nearest integer, or number with this many decimals; ties round to even."""
     if decimals and input.dtype not in FLOATING:
         raise NotImplementedError(f'"round_decimals" not implemented for {dtypes.of(input.dtype).name!r}')
     return f.round(input, decimals=decimals)
@@ -102,7 +102,7 @@ def rad2deg(input: Node) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes("full")
 def logit(input: Node, eps: float | None = None) -> Node:
-    """`log(input / (1 - input))`; with `eps`, of the input held between `eps` and `1 - eps`."""
+    """`log(input / (1 - input))`; with `eps`, the input is first clipped to between `eps` and `1 - eps`."""
     return f.logit(in_floats(input), eps=eps)
 
 
@@ -116,7 +116,7 @@ def sinc(input: Node) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def nan_to_num(input: Node, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Node:
-    """Numbers for NaN and the infinities."""
+    """Replace NaN and the infinities by numbers."""
     if input.dtype in COMPLEX:
         parts = [f.nan_to_num(part(input), nan or 0.0, posinf, neginf) for part in (e.real, e.imag)]
         return cast(parts[0], input.dtype) + cast(parts[1], input.dtype) * literal(1j, input.dtype)
@@ -142,7 +142,7 @@ def conj(input: Node) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def angle(input: Node) -> Node:
-    """The angle of complex numbers; of real ones 0 or pi."""
+    """The angle of complex numbers; 0 or pi for real ones."""
     return angle_of(in_floats(input))
 
 
@@ -191,7 +191,7 @@ def frexp(input: Node) -> Any:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def fmod(input: Node, other: Any) -> Node:
-    """What is left of a quotient rounded towards 0: it has the sign of `input`."""
+    """The remainder of a quotient rounded towards 0: it has the sign of `input`."""
     a, b = _pair(input, other)
     require_real("fmod", a, b)
     if a.dtype not in INEXACT:
@@ -205,21 +205,21 @@ def fmod(input: Node, other: Any) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def fmax(input: Node, other: Node) -> Node:
-    """The larger of the two; of a number and NaN, the number."""
+    """The larger of the two; if one is NaN, the other."""
     return f.fmax(*_pair(input, other))
 
 
 @torch_function(out=True)
 @over_nodes()
 def fmin(input: Node, other: Node) -> Node:
-    """The smaller of the two; of a number and NaN, the number."""
+    """The smaller of the two; if one is NaN, the other."""
     return f.fmin(*_pair(input, other))
 
 
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def copysign(input: Node, other: Any) -> Node:
-    """The size of the first with the sign of the second."""
+    """The absolute value of the first with the sign of the second."""
     a, b = _pair(input, other, floats=True)
     return e.copysign.record(a, b)
 
@@ -312,7 +312,7 @@ def rsub(input: Node, other: Any, *, alpha: Any = 1) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def lerp(input: Node, end: Node, weight: Any) -> Node:
-    """From `input` (weight 0) to `end` (weight 1) on a straight line."""
+    """Linear interpolation from `input` (weight 0) to `end` (weight 1)."""
     if input.dtype is not end.dtype:
         raise RuntimeError(f"expected dtype {dtypes.of(input.dtype).name} for `end`")
     return line(input, end, weight)

@@ -11,12 +11,12 @@ from wengert.torch.nn.module import Module
 
 
 def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of `func`."""
+    """A function that returns the gradient of `func`."""
     return wg.grad(func, argnums, has_aux)
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of `func`, and its value."""
+    """A function that returns the gradient of `func`, and its value."""
     both = wg.value_and_grad(func, argnums, has_aux)
 
     def turned(*args: Any, **kwargs: Any) -> Any:
@@ -39,7 +39,7 @@ def vmap(
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The result, and the function that gives the product of a vector with the Jacobian."""
+    """The result, and a function that returns vector-Jacobian products."""
     result = wg.vjp(func, *primals, has_aux=has_aux)
     pull = result[1]
 
@@ -51,7 +51,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """The result, and how it moves when the arguments move along the tangents."""
+    """The result, and its directional derivative along the tangents."""
     if not has_aux:
         return wg.jvp(func, primals, tangents)
     kept: list[Any] = []
@@ -65,17 +65,17 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
 
 
 def jacrev(func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False, **options: Any) -> Callable[..., Any]:
-    """The function that gives the Jacobian, row by row."""
+    """A function that returns the Jacobian, computed row by row."""
     return _without_aux(func, has_aux, lambda f: wg.jacobian(f, argnums, mode="reverse"))
 
 
 def jacfwd(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **options: Any) -> Callable[..., Any]:
-    """The function that gives the Jacobian, column by column."""
+    """A function that returns the Jacobian, computed column by column."""
     return _without_aux(func, has_aux, lambda f: wg.jacobian(f, argnums, mode="forward"))
 
 
 def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
-    """The function that gives the Hessian."""
+    """A function that returns the Hessian."""
     return jacfwd(jacrev(func, argnums), argnums)
 
 
@@ -105,7 +105,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """The module's result with other values for its parameters and buffers, by name."""
+    """Call the module with other values for its parameters and buffers, by name."""
     given: dict[str, Any] = {}
     dicts = parameter_and_buffer_dicts
     for part in dicts if isinstance(dicts, (tuple, list)) else (dicts,):

@@ -12,31 +12,31 @@ from wengert.data.files import download as _download
 
 
 def get_dir() -> str:
-    """The folder of downloaded models, as PyTorch has it."""
+    """The folder of downloaded models, as in PyTorch."""
     home = os.environ.get("TORCH_HOME") or str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch"))
     return str(Path(home).expanduser() / "hub")
 
 
 def set_dir(folder: str) -> None:
-    """Another folder for downloaded models."""
+    """Set the folder for downloaded models."""
     os.environ["TORCH_HOME"] = str(Path(folder).parent)
 
 
 def load_state_dict_from_url(
     url: str, model_dir: str | None = None, map_location: Any = None, file_name: str | None = None, **options: Any
 ) -> Any:
-    """The state dict in the file of that URL, which has to be in the folder of downloads already."""
+    """Load the state dict in the file of a URL, which must already be in the download folder."""
     from wengert.torch.serialization import load
 
     folder = Path(model_dir or Path(get_dir()) / "checkpoints")
     path = folder / (file_name or Path(urlparse(url).path).name)
     if not path.exists():
-        raise RuntimeError(f"torch.hub: nothing is downloaded; put the file of {url} at {str(path)!r}")
+        raise RuntimeError(f"torch.hub: downloads are not supported; put the file of {url} at {str(path)!r}")
     return load(path, map_location=map_location)
 
 
 def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Download a file, whose SHA-256 begins with `hash_prefix`, if that is given."""
+    """Download a file; if `hash_prefix` is given, its SHA-256 must begin with it."""
     path = Path(dst).expanduser()
     _download(path.name, [url], path)
     found = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -57,7 +57,7 @@ def _rows(name: str, x: Node, dim: Any, index: Node) -> tuple[Node, int, Node]:
 @torch_function(out=True)
 @over_nodes()
 def gather(input: Node, dim: int, index: Node, *, sparse_grad: bool = False) -> Node:
-    """For each index the element at that place along an axis. The index may be shorter along the others."""
+    """For each index, the element at that index along an axis. The index may be shorter along the other axes."""
     if not index.size:
         return broadcast_to(literal(0, input.dtype, input.device), index.shape)
     row, axis, places = _rows("gather", input, dim, index)
@@ -128,7 +128,8 @@ def _wide(src: Any, x: Node, index: Node) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def take_along_dim(input: Node, indices: Node, dim: int | None = None) -> Node:
-    """The elements at these indices along an axis, the other axes broadcast; of the flattened tensor without one."""
+    """The elements at these indices along an axis, with the other axes broadcast; without an axis, of the flattened
+    tensor."""
     if dim is None:
         return TAKE_ALONG(reshape(input, (-1,)), reshape(_index(indices, "take_along_dim"), (-1,)), axis=0)
     return g.take_along_axis(input, indices, axis=axes_of(dim, input)[0])
@@ -148,7 +149,7 @@ def _places(name: str, x: Node, dim: Any, index: Any) -> tuple[Node, int, Node]:
 @torch_function(out=True)
 @over_nodes()
 def index_select(input: Node, dim: int, index: Node) -> Node:
-    """The slices at the places of a 1-d index along an axis."""
+    """The slices at the indices in a 1-d index along an axis."""
     row, axis, places = _places("index_select", input, dim, index)
     found = g.index_select(row, axis, places)
     return found if input.shape else reshape(found, ())
@@ -157,7 +158,7 @@ def index_select(input: Node, dim: int, index: Node) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def index_add(input: Node, dim: int, index: Node, source: Node, *, alpha: Any = 1) -> Node:
-    """`input` with `alpha` times the slices of `source` added at the places of an index along an axis."""
+    """`input` with `alpha` times the slices of `source` added at the indices along an axis."""
     row, axis, places = _places("index_add", input, dim, index)
     slices = source if source.shape else reshape(source, (1,))
     scaled = slices if alpha is True or alpha == 1 else cast(multiply(slices, alpha), row.dtype)
@@ -167,7 +168,7 @@ def index_add(input: Node, dim: int, index: Node, source: Node, *, alpha: Any = 
 @torch_function(in_place=True)
 @over_nodes()
 def index_copy(input: Node, dim: int, index: Node, source: Node) -> Node:
-    """`input` with the slices at the places of an index along an axis replaced by those of `source`."""
+    """`input` with the slices at the indices along an axis replaced by those of `source`."""
     row, axis, places = _places("index_copy", input, dim, index)
     slices = source if source.shape else reshape(source, (1,))
     if slices.dtype is not row.dtype:
@@ -178,7 +179,7 @@ def index_copy(input: Node, dim: int, index: Node, source: Node) -> Node:
 @torch_function(in_place=True)
 @over_nodes()
 def index_fill(input: Node, dim: int, index: Node, value: Any) -> Node:
-    """`input` with the slices at the places of an index along an axis filled with a number."""
+    """`input` with the slices at the indices along an axis filled with a number."""
     row, axis, places = _places("index_fill", input, dim, index)
     number = cast(value, row.dtype) if isinstance(value, Node) else operand(value, row.dtype, row.device)
     shape = (*row.shape[:axis], places.shape[0], *row.shape[axis + 1 :])
@@ -188,7 +189,7 @@ def index_fill(input: Node, dim: int, index: Node, value: Any) -> Node:
 @torch_function(in_place=True, out=True)
 @over_nodes()
 def index_reduce(input: Node, dim: int, index: Node, source: Node, reduce: str, *, include_self: bool = True) -> Node:
-    """`input` with slices of `source` reduced into the places of an index, by "prod", "mean", "amax" or "amin"."""
+    """`input` with slices of `source` reduced into the slices at the indices, by "prod", "mean", "amax" or "amin"."""
     row, axis, places = _places("index_reduce", input, dim, index)
     slices = source if source.shape else reshape(source, (1,))
     return reshape(into.index_reduce(row, axis, places, slices, reduce, include_self=include_self), input.shape)
@@ -228,7 +229,7 @@ def take(input: Node, index: Node) -> Node:
 @torch_function(in_place=True)
 @over_nodes()
 def put(input: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
-    """`input` with elements, counted as if it were flat, replaced by those of `source`, or with them added."""
+    """`input` with the elements at flat indices replaced by those of `source`, or with them added."""
     flat, places = reshape(input, (-1,)), reshape(_index(index, "put"), (-1,))
     if not places.size:
         return input
@@ -264,7 +265,7 @@ def masked_fill(input: Node, mask: Node, value: Any) -> Node:
 
 @torch_function(out=True)
 def masked_select(input: Any, mask: Any) -> Tensor:
-    """The elements where the mask is true, in one axis; how many there are only the data says."""
+    """The elements where the mask is true, along one axis; their number depends on the data."""
     if mask.node.dtype is not bool_ and mask.node.dtype is not uint8:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     return Tensor(data_dependent.masked_select(Base(input.node), Base(cast(mask.node, bool_))).node)
@@ -273,7 +274,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
 @torch_function(in_place=True)
 @over_nodes()
 def masked_scatter(input: Node, mask: Node, source: Node) -> Node:
-    """`input` with the elements where the mask is true replaced by those of `source`, one after the other."""
+    """`input` with the elements where the mask is true replaced by those of `source`, one after another."""
     if source.dtype is not input.dtype:
         raise RuntimeError("masked_scatter_: expected self and source to have same dtypes")
     return into.masked_scatter(input, _mask("masked_scatter", mask), source)
@@ -281,7 +282,7 @@ def masked_scatter(input: Node, mask: Node, source: Node) -> Node:
 
 @torch_function(out=True)
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Where the elements are not zero: a row each, or with `as_tuple` a tensor for each axis."""
+    """The indices of the nonzero elements: one row each, or with `as_tuple` a tensor for each axis."""
     node = input.node
     if not node.shape and not as_tuple:
         return Tensor(operand(np.zeros((int(engine.value(node) != 0), 0), np.int64), None))
@@ -293,13 +294,13 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 @torch_function()
 def argwhere(input: Any) -> Any:
-    """Where the elements are not zero, a row each."""
+    """The indices of the nonzero elements, one row each."""
     return nonzero(input)
 
 
 @torch_function()
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, filled up where there are fewer."""
+    """The first `size` rows of `nonzero`, padded if there are fewer."""
     found = nonzero(input).node
     rows = min(size, found.shape[0])
     filled = broadcast_to(literal(fill_value, int64, found.device), (size - rows, found.shape[1]))

@@ -56,14 +56,14 @@ def _out_of_bounds(i: int, axis: int, n: int) -> IndexError:
 
 
 class Picks(NamedTuple):
-    """What a key means: a view, and the tensors of indices by which elements of it are picked (None: all of it)."""
+    """The meaning of a key: a view, and the index tensors that select elements of it (None: all of it)."""
 
     part: Any
     indices: tuple[Any, ...] | None
 
 
 def taken_apart(x: Any, key: Any, looks: bool = True) -> Picks:
-    """What a key means for a tensor. With `looks` the value of an integer tensor may be asked for, to have a view."""
+    """Parse a key for a tensor. With `looks`, the value of an integer tensor may be read, to get a view."""
     at = geometry_of(x)
     items = [_item(item, looks) for item in (key if type(key) is tuple else (key,))]
     items = _expanded(items, len(at.sizes))
@@ -213,7 +213,7 @@ def _of_node(node: Node, looks: bool) -> Any:
 
 
 def get(self: Tensor, key: Any) -> Tensor:
-    """A part of the tensor: a view, or where tensors of indices pick, a copy."""
+    """A part of the tensor: a view, or a copy if the key has index tensors."""
     if type(key) is int:
         return _row(self, key)
     part, indices = taken_apart(self, key)

@@ -14,23 +14,25 @@ _said: set[str] = set()
 def _say(what: str) -> None:
     if what not in _said:
         _said.add(what)
-        warnings.warn(f"torch.jit.{what} gives the function as it is: Wengert compiles what runs", stacklevel=3)
+        warnings.warn(
+            (f"torch.jit.{what} returns the function unchanged, because Wengert compiles what runs"), stacklevel=3
+        )
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """The function or module as it is."""
+    """Return the function or module unchanged."""
     _say("script")
     return obj
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """The function or module as it is."""
+    """Return the function or module unchanged."""
     _say("trace")
     return func
 
 
 def ignore(function: Any = None, **options: Any) -> Any:
-    """The function as it is."""
+    """Return the function unchanged."""
     return (lambda given: given) if function is None else function
 
 
@@ -39,7 +41,7 @@ Final = Any
 
 
 class ScriptModule(Module):
-    """What scripting gives in PyTorch. There is none here: `isinstance` says no of every module."""
+    """PyTorch's class of scripted modules; no module is an instance of it here."""
 
 
 RecursiveScriptModule = TopLevelTracedModule = ScriptModule
@@ -60,20 +62,20 @@ def annotate(the_type: Any, value: Any) -> Any:
 
 
 def save(module: Any, file: Any) -> None:
-    """There are no programs of TorchScript here."""
-    raise RuntimeError("torch.jit.save: there is no TorchScript here; save module.state_dict() with torch.save")
+    """Raise an error: there is no TorchScript here."""
+    raise RuntimeError("torch.jit.save: TorchScript is not supported; save module.state_dict() with torch.save")
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """There are no programs of TorchScript here."""
-    raise RuntimeError("torch.jit.load: there is no TorchScript here; build the module and load its state_dict")
+    """Raise an error: there is no TorchScript here."""
+    raise RuntimeError("torch.jit.load: TorchScript is not supported; build the module and load its state_dict")
 
 
 def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The function's result, for `wait`."""
+    """Call the function; `wait` returns its result."""
     return function(*args, **kwargs)
 
 
 def wait(value: Any) -> Any:
-    """What `fork` gave."""
+    """Return the result of `fork`."""
     return value

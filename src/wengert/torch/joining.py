@@ -44,7 +44,7 @@ def _nothing(name: str) -> RuntimeError:
 
 @torch_function("concat", "concatenate", method=False, out=True)
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
-    """The tensors one after the other along an axis; an empty vector among them does not count."""
+    """Concatenate tensors along an axis; empty vectors are ignored."""
     nodes = _together(tensors, "torch.cat")
     there = [node for node in nodes if node.shape != (0,)] or nodes[:1]
     rank = there[0].ndim
@@ -65,7 +65,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
 
 @torch_function(method=False, out=True)
 def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """The tensors side by side along a new axis."""
+    """Join tensors along a new axis."""
     nodes = _together(tensors, "stack")
     at = axis_of(dim, nodes[0].ndim + 1)
     for i, node in enumerate(nodes):
@@ -109,7 +109,7 @@ _stacked("dstack", 3, lambda rank: 2)
 
 @torch_function(method=False, out=True)
 def column_stack(tensors: Any) -> Tensor:
-    """The tensors side by side, vectors as columns."""
+    """Join tensors horizontally, with vectors as columns."""
     if not tensors:
         raise _nothing("column_stack")
     return cat([x.reshape((x.node.size, 1)) if x.node.ndim < 2 else x for x in tensors], 1)
@@ -134,7 +134,7 @@ for _rank in (1, 2, 3):
 
 @torch_function(method=False)
 def block_diag(*tensors: Any) -> Tensor:
-    """The matrices along the diagonal of one, with zeros elsewhere."""
+    """A block diagonal matrix of the given matrices."""
     nodes = _together([_at_least(x, 2) for x in tensors] or [Tensor(data(np.zeros((1, 0), np.float32)))], "block_diag")
     width, before, rows = sum(node.shape[1] for node in nodes), 0, []
     for node in nodes:
@@ -154,7 +154,7 @@ def _zero(like: Node) -> Node:
 
 @torch_function(module=False)
 def repeat(self: Any, *repeats: Any, **named: Any) -> Tensor:
-    """Copies of the tensor side by side, this many along each axis, new axes in front."""
+    """Repeat the tensor this many times along each axis; new axes come first."""
     times = sizes_of(repeats, named.get("repeats", named.get("sizes")))
     if len(times) < self.node.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -165,7 +165,7 @@ def repeat(self: Any, *repeats: Any, **named: Any) -> Tensor:
 
 @torch_function()
 def tile(input: Any, *dims: Any, **named: Any) -> Tensor:
-    """Copies of the tensor side by side; the numbers are those of the last axes if they are fewer."""
+    """Tile copies of the tensor; fewer numbers than axes apply to the last axes."""
     return Tensor(r.tile(input.node, sizes_of(dims, named.get("dims"))))
 
 
@@ -173,7 +173,7 @@ def tile(input: Any, *dims: Any, **named: Any) -> Tensor:
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element repeated along an axis; of numbers alone, the indices that this takes."""
+    """Each element repeated along an axis; given only the numbers, the indices to take."""
     if repeats is None:
         counts = np.asarray(engine.value(input.node))
         return Tensor(data(np.repeat(np.arange(counts.size), counts), input.node.device))
@@ -196,7 +196,7 @@ def repeat_interleave(
 
 @torch_function()
 def flip_(input: Any, *dims: Any, **named: Any) -> Tensor:
-    """The elements the other way round along these axes."""
+    """The elements reversed along these axes."""
     axes = sizes_of(dims, named.get("dims"))
     rank = input.node.ndim
     found = [axis_of(a, rank) for a in axes]
@@ -207,7 +207,7 @@ def flip_(input: Any, *dims: Any, **named: Any) -> Tensor:
 
 @torch_function()
 def fliplr(input: Any) -> Tensor:
-    """The columns the other way round."""
+    """The columns in reverse order."""
     if input.node.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return Tensor(flip(input.node, axis=1))
@@ -215,7 +215,7 @@ def fliplr(input: Any) -> Tensor:
 
 @torch_function()
 def flipud(input: Any) -> Tensor:
-    """The rows the other way round."""
+    """The rows in reverse order."""
     if input.node.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return Tensor(flip(input.node, axis=0))
@@ -223,7 +223,7 @@ def flipud(input: Any) -> Tensor:
 
 @torch_function()
 def roll(input: Any, shifts: Any, dims: Any = None) -> Tensor:
-    """The elements moved along some axes; what leaves at the end comes in at the front."""
+    """The elements shifted circularly along some axes."""
     given = None if dims is None or dims == () else dims if isinstance(dims, (tuple, list)) else (dims,)
     moves = sizes_of((shifts,))
     if given is not None and len(given) != len(moves):
@@ -233,7 +233,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Tensor:
 
 @torch_function()
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turned by 90 degrees `k` times in the plane of two axes."""
+    """Rotate by 90 degrees `k` times in the plane of two axes."""
     return Tensor(r.rot90(input.node, k, tuple(dims)))
 
 
@@ -242,7 +242,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @torch_function(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """Each tensor expanded to the shape in which they meet."""
+    """Expand the tensors to their common broadcast shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes(*[x.node.shape for x in tensors])
@@ -251,7 +251,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 
 @torch_function(method=False)
 def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape in which values of these shapes meet."""
+    """The common broadcast shape of these shapes."""
     from wengert.torch.devices import Size
 
     given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
@@ -285,7 +285,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
 
 @torch_function(method=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All choices of one element of each vector, a row each."""
+    """All choices of one element from each vector, one row each."""
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors, indexing="ij")
@@ -294,7 +294,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 @torch_function()
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of `r` elements of a vector, a row each."""
+    """All combinations of `r` elements of a vector, one row each."""
     n = input.node.size
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(n), operator.index(r))), np.int64).reshape(-1, r)

@@ -35,7 +35,7 @@ def _floating(name: str, x: Node) -> Node:
 
 
 def square(name: str, x: Node) -> Node:
-    """Square matrices of floating-point or complex numbers; raise for others."""
+    """Check for square matrices of floating-point or complex numbers."""
     matrices(name, x)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
@@ -45,7 +45,7 @@ def square(name: str, x: Node) -> Node:
 
 
 def matrices(name: str, x: Node) -> Node:
-    """Matrices of floating-point or complex numbers; raise for others."""
+    """Check for matrices of floating-point or complex numbers."""
     if len(x.shape) < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     return _floating(name, x)
@@ -57,7 +57,7 @@ def matrices(name: str, x: Node) -> Node:
 @with_out
 @over_nodes("full")
 def vector_norm(x: Node, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Node:
-    """The norm of the vectors along some axes, of all elements without."""
+    """The norm of the vectors along some axes, or of all elements."""
     return of_vectors(as_asked(_floating("vector_norm", x), dtype), float(ord), dim, keepdim)
 
 
@@ -71,7 +71,7 @@ def matrix_norm(A: Node, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = 
 @with_out
 @over_nodes("full")
 def norm(A: Node, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Node:
-    """The norm of vectors, or of matrices where `dim` names two axes, or none and the tensor has two."""
+    """The norm of vectors, or of matrices if `dim` has two axes, or is not given and the tensor has two."""
     x = as_asked(_floating("norm", A), dtype)
     if isinstance(ord, str) or (ord is not None and (_is_pair(dim) or dim is None)):
         if dim is None and len(x.shape) != 2 and not (len(x.shape) == 1 and not isinstance(ord, str)):
@@ -163,7 +163,7 @@ def cholesky(A: Node, *, upper: bool = False) -> Node:
 @with_out
 @over_nodes("full")
 def cholesky_ex(A: Node, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """`cholesky` that says by a number which minor is not positive."""
+    """`cholesky` that returns the number of the first minor that is not positive."""
     return return_types.linalg_cholesky_ex(*elimination.cholesky_ex(square("cholesky_ex", A), upper=upper))
 
 
@@ -178,7 +178,7 @@ def qr(A: Node, mode: str = "reduced") -> Any:
 
 
 def nothing(like: Node) -> Node:
-    """A tensor without elements, in the place of a result that was not asked for."""
+    """An empty tensor, in place of a result that was not requested."""
     return filled((0,), 0, like.dtype, like.device)
 
 
@@ -229,7 +229,7 @@ def eigvalsh(A: Node, UPLO: str = "L") -> Node:
 
 
 def pivoted(pivots: Node) -> Node:
-    """The rows that changed places, counted from 1."""
+    """The pivots, counted from 1."""
     return pivots + 1
 
 
@@ -242,13 +242,13 @@ def lu_factor(A: Node, *, pivot: bool = True) -> Any:
 
 @over_nodes("full")
 def lu_factor_ex(A: Node, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """`lu_factor`, and which pivot is the first that is zero."""
+    """`lu_factor`, and the number of the first zero pivot."""
     packed, pivots, info = elimination.lu_factor_ex(with_pivots("lu_factor_ex", A, pivot))
     return return_types.linalg_lu_factor_ex(packed, pivoted(pivots), info)
 
 
 def with_pivots(name: str, x: Node, pivot: bool) -> Node:
-    """Matrices to be factored with pivoting; there is no other way on the CPU, in PyTorch neither."""
+    """Check that pivoting is requested; neither PyTorch nor Wengert supports LU without it on the CPU."""
     if not pivot:
         raise RuntimeError(f"linalg.{name}: LU without pivoting is not implemented on the CPU")
     return matrices(name, x)
@@ -262,7 +262,7 @@ def lu(A: Node, *, pivot: bool = True) -> Any:
 
 @over_nodes("full")
 def lu_solve(LU: Node, pivots: Node, B: Node, *, left: bool = True, adjoint: bool = False) -> Node:
-    """The solution of a system by the factors of its matrix."""
+    """Solve a system given the factors of its matrix."""
     if not left:
         turned = elimination.lu_solve((LU, pivots - 1), la.adjoint(B), trans=0 if adjoint else 2)
         return la.adjoint(turned)
@@ -279,7 +279,7 @@ def householder_product(A: Node, tau: Node) -> Node:
 
 
 def _system(name: str, A: Node, B: Node, left: bool) -> tuple[Node, bool]:
-    """The right side, and whether it is a batch of vectors: one axis less, and the axes of A without its last."""
+    """The right-hand side, and whether it is a batch of vectors: one axis less, and the axes of A without its last."""
     square(name, A)
     one_dtype(f"linalg.{name}", A, B)
     vector = len(B.shape) == 1 or (len(B.shape) == len(A.shape) - 1 and B.shape == A.shape[:-1])
@@ -291,7 +291,7 @@ def _system(name: str, A: Node, B: Node, left: bool) -> tuple[Node, bool]:
 @with_out
 @over_nodes("full")
 def solve(A: Node, B: Node, *, left: bool = True) -> Node:
-    """The `X` with `A @ X = B`, or `X @ A = B`."""
+    """Solve `A @ X = B`, or `X @ A = B`, for `X`."""
     columns, vector = _system("solve", A, B, left)
     found = la.solve(A, columns, left=left)
     return reshape(found, found.shape[:-1]) if vector else found
@@ -300,7 +300,7 @@ def solve(A: Node, B: Node, *, left: bool = True) -> Node:
 @with_out
 @over_nodes("full")
 def solve_ex(A: Node, B: Node, *, left: bool = True, check_errors: bool = False) -> Any:
-    """`solve`, and which pivot is the first that is zero."""
+    """`solve`, and the number of the first zero pivot."""
     columns, vector = _system("solve_ex", A, B, left)
     found, info = elimination.solve_ex(A, columns, left=left)
     return return_types.linalg_solve_ex(reshape(found, found.shape[:-1]) if vector else found, info)
@@ -309,7 +309,7 @@ def solve_ex(A: Node, B: Node, *, left: bool = True, check_errors: bool = False)
 @with_out
 @over_nodes("full")
 def solve_triangular(A: Node, B: Node, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Node:
-    """The `X` with `A @ X = B` for a triangular `A`, or `X @ A = B`."""
+    """Solve `A @ X = B` for a triangular `A`, or `X @ A = B`."""
     square("solve_triangular", A)
     return la.solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)
 
@@ -324,7 +324,7 @@ def inv(A: Node) -> Node:
 @with_out
 @over_nodes("full")
 def inv_ex(A: Node, *, check_errors: bool = False) -> Any:
-    """`inv`, and which pivot is the first that is zero."""
+    """`inv`, and the number of the first zero pivot."""
     return return_types.linalg_inv_ex(*elimination.inv_ex(square("inv_ex", A)))
 
 
@@ -346,13 +346,13 @@ def det(A: Node) -> Node:
 @with_out
 @over_nodes("full")
 def slogdet(A: Node) -> Any:
-    """The sign of the determinant and the logarithm of its size."""
+    """The sign of the determinant and the logarithm of its absolute value."""
     return return_types.linalg_slogdet(*la.slogdet(square("slogdet", A)))
 
 
 @over_nodes("full")
 def lstsq(A: Node, B: Node, rcond: Any = None, *, driver: Any = None) -> Any:
-    """The `X` that makes the sum of the squares of `A @ X - B` least."""
+    """The `X` that minimises the sum of the squares of `A @ X - B`."""
     matrices("lstsq", A)
     vector = len(B.shape) == len(A.shape) - 1
     found = matrix_norms.lstsq(A, reshape(B, (*B.shape, 1)) if vector else B, rcond=rcond)
@@ -372,7 +372,7 @@ def lstsq(A: Node, B: Node, rcond: Any = None, *, driver: Any = None) -> Any:
 @with_out
 @over_nodes("full")
 def tensorsolve(A: Node, B: Node, dims: Any = None) -> Node:
-    """The `X` with `tensordot(A, X, X.ndim) = B`."""
+    """Solve `tensordot(A, X, X.ndim) = B` for `X`."""
     if dims is not None:
         moved = tuple(axis_of(d, len(A.shape)) for d in dims)
         A = moveaxis(A, moved, tuple(range(len(A.shape) - len(moved), len(A.shape))))
@@ -393,7 +393,7 @@ def tensorinv(A: Node, ind: int = 2) -> Node:
 
 @over_nodes("full")
 def vander(x: Node, N: int | None = None) -> Node:
-    """Powers of the elements, a row each, from 0 on."""
+    """Powers of the elements, one row each, starting from 0."""
     return matrix_functions.vander(x if x.shape else reshape(x, (1,)), N, increasing=True)
 
 

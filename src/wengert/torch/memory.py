@@ -23,7 +23,7 @@ from wengert.torch.views import View, contiguous_strides, detached, geometry_of,
 
 
 def method(*aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: the function is a method of Tensor under its own name, whatever that ends with, and each alias."""
+    """A decorator that makes a function a method of Tensor under its name and each alias."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in (function.__name__, *aliases):
@@ -43,33 +43,33 @@ def _address(root: Any) -> int:
 
 @method()
 def stride(self: Any, dim: int | None = None) -> Any:
-    """The steps from one element to the next along each axis."""
+    """The strides along each axis, in elements."""
     strides = geometry_of(self).strides
     return strides if dim is None else strides[axis_of(dim, len(strides))]
 
 
 @method()
 def storage_offset(self: Any) -> int:
-    """Where in its memory the tensor begins, counted in elements."""
+    """The offset of the tensor in its storage, in elements."""
     return geometry_of(self).offset
 
 
 @method()
 def is_contiguous(self: Any, memory_format: Any = None) -> bool:
-    """Whether its elements lie one after the other."""
+    """Whether its elements are contiguous."""
     at = geometry_of(self)
     return 0 in at.sizes or all(n == 1 or s == t for n, s, t in zip(at.sizes, at.strides, contiguous_strides(at.sizes)))
 
 
 @method()
 def contiguous(self: Any, memory_format: Any = None) -> Any:
-    """The tensor itself if its elements lie one after the other, else a copy in which they do."""
+    """The tensor itself if its elements are contiguous, otherwise a contiguous copy."""
     return self if is_contiguous(self) else Tensor(self.node)
 
 
 @method()
 def data_ptr(self: Any) -> int:
-    """A number that tells where its elements begin: equal for tensors that share them."""
+    """A number for the address of its first element: equal for tensors that share it."""
     return _address(root_of(self)) + geometry_of(self).offset * self.node.dtype.itemsize if self.node.size else 0
 
 
@@ -87,7 +87,7 @@ def dim(self: Any) -> int:
 
 @torch_function()
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """A copy, through which derivatives pass."""
+    """A copy that derivatives pass through."""
     return Tensor(input.node)
 
 
@@ -96,7 +96,7 @@ functions["numel"] = numel
 
 @method()
 def element_size(self: Any) -> int:
-    """The bytes of an element."""
+    """The size of an element in bytes."""
     return int(self.node.dtype.itemsize)
 
 
@@ -121,13 +121,13 @@ def _root_of_gradients(x: View) -> Any:
 
 
 class UntypedStorage:
-    """A tensor's memory as bytes: enough to tell whether tensors share it."""
+    """A tensor's memory as bytes, mainly to tell whether tensors share it."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
 
     def data_ptr(self) -> int:
-        """A number that tells where it begins."""
+        """A number for its address."""
         return _address(self._root)
 
     _cdata = property(data_ptr)
@@ -151,7 +151,7 @@ class UntypedStorage:
 
 @method("storage")
 def untyped_storage(self: Any) -> UntypedStorage:
-    """The memory that it shares with its views."""
+    """The storage that it shares with its views."""
     return UntypedStorage(root_of(self))
 
 
@@ -169,7 +169,7 @@ def _is_same(x: Any, src: Any) -> bool:
 
 @method()
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Give the tensor the values of another one, broadcast and in its own dtype and place."""
+    """Copy the values of another tensor into this one, broadcast and converted to its dtype."""
     if _is_same(self, src):
         views.check_write(self, self.node.tracked, is_fill=True)
         return self
@@ -184,7 +184,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 
 @method()
 def fill_(self: Any, value: Any) -> Any:
-    """Give every element one value."""
+    """Set every element to one value."""
     before = views.facts_of(self)
     if isinstance(value, Base):
         if value.node.shape:
@@ -202,19 +202,19 @@ def fill_(self: Any, value: Any) -> Any:
 
 @torch_function()
 def fill(input: Any, value: Any) -> Any:
-    """A tensor like this one with one value everywhere."""
+    """A tensor like this one filled with one value."""
     return fill_(Tensor(input.node), value)
 
 
 @method()
 def zero_(self: Any) -> Any:
-    """Make every element 0."""
+    """Set every element to 0."""
     return fill_(self, 0)
 
 
 @method()
 def detach_(input: Any) -> Any:
-    """Have the tensor forget how it was computed."""
+    """Detach the tensor in place from how it was computed."""
     if isinstance(input, View) and not input._is_detached:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if input._is_variable():
@@ -286,7 +286,7 @@ def view_class(kind: type) -> type:
 
 @method()
 def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
-    """Have the tensor share the memory of another one."""
+    """Make the tensor share the memory of another one."""
     if source is None:
         return resize_(self, 0)
     if isinstance(source, UntypedStorage):
@@ -301,7 +301,7 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
 
 @method()
 def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
-    """Give the tensor another shape; elements that are new are zeros here, and anything in PyTorch."""
+    """Change the tensor's shape in place; new elements are zeros here, and uninitialised in PyTorch."""
     from wengert.torch.shape import sizes_of
 
     shape, node = sizes_of(sizes), self.node
@@ -310,7 +310,7 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     if self.node.tracked and mode().grad:
         raise RuntimeError("cannot resize variables that require grad")
     if isinstance(self, View):
-        raise RuntimeError("resize_: this tensor shares memory with another one; take x[:n], or a clone() of it")
+        raise RuntimeError("resize_: this tensor shares memory with another one; use x[:n], or a clone()")
     wanted = math.prod(shape)
     flat = reshape(node, (-1,))
     if wanted > node.size:

@@ -50,7 +50,7 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """In which order the axes of a tensor lie in memory: it changes no value."""
+    """The memory order of a tensor's axes; it does not change values."""
 
 
 class qscheme(_Named):
@@ -78,7 +78,7 @@ def is_tensor(obj: Any) -> bool:
 
 @torch_function(method=False)
 def is_storage(obj: Any) -> bool:
-    """Whether this is the memory of a tensor."""
+    """Whether this is a tensor's storage."""
     return type(obj).__name__.endswith("Storage")
 
 
@@ -102,13 +102,13 @@ def is_signed(input: Any) -> bool:
 
 @torch_function("is_neg", "is_inference")
 def is_conj(input: Any) -> bool:
-    """Whether a conjugation waits to be carried out: never here."""
+    """Whether a conjugation is pending: always False."""
     return False
 
 
 @torch_function("resolve_neg")
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself: no conjugation or sign waits to be carried out."""
+    """Return the tensor itself: no conjugation or negation is ever pending."""
     return input
 
 
@@ -123,13 +123,13 @@ methods["nelement"] = methods["numel"]
 
 @torch_function()
 def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two tensors have one shape."""
+    """Whether two tensors have the same shape."""
     return bool(input.node.shape == other.node.shape)
 
 
 @torch_function()
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have one shape and the same elements."""
+    """Whether two tensors have the same shape and elements."""
     a, b = input.node, other.node
     if a.shape != b.shape:
         return False
@@ -138,13 +138,13 @@ def equal(input: Any, other: Any) -> bool:
 
 @torch_function()
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close, as `isclose` has it."""
+    """Whether all elements are close in the sense of `isclose`."""
     return bool(engine.value(r.all(functions["isclose"](input, other, rtol, atol, equal_nan).node)))
 
 
 @torch_function(method=False)
 def typename(obj: Any) -> str:
-    """The full name of an object's class; of a tensor that of early days."""
+    """The full name of an object's class; for a tensor, its legacy class name."""
     if isinstance(obj, Base):
         return type_name(obj)  # type: ignore[arg-type]
     kind = obj if isinstance(obj, type) else type(obj)
@@ -153,7 +153,7 @@ def typename(obj: Any) -> str:
 
 @torch_function(method=False)
 def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape that shapes meet in."""
+    """The common broadcast shape of shapes."""
     given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     try:
         return Size(np.broadcast_shapes(*given))
@@ -178,7 +178,7 @@ _settings: dict[str, Any] = {
 
 @torch_function(method=False)
 def set_default_tensor_type(t: Any) -> None:
-    """Have tensors made from Python's floats be of this class from now on."""
+    """Set the default class of tensors made from Python floats."""
     name = t if isinstance(t, str) else f"torch.{t.__name__}"
     kinds = {f"torch.{n}Tensor": k for n, k in (("Float", "float32"), ("Double", "float64"), ("Half", "float16"))}
     plain = name.replace("torch.cuda.", "torch.")
@@ -191,19 +191,19 @@ def set_default_tensor_type(t: Any) -> None:
 
 @torch_function(method=False)
 def set_default_device(device: Any) -> None:
-    """Have tensors be made on this device from now on."""
+    """Set the default device of new tensors."""
     devices.set_default_device("cpu" if device is None else str(as_device(device)))
 
 
 @torch_function(method=False)
 def get_default_device() -> as_device:
-    """Where tensors are made."""
+    """The default device of new tensors."""
     return as_device(devices.default)
 
 
 @torch_function(method=False)
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exactly float32 matrices are multiplied on a GPU: noted, and the same as before on a CPU."""
+    """Set the precision of float32 matrix products on a GPU; without effect on a CPU."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"Invalid float32 matmul precision: {precision}")
     _settings["float32_matmul_precision"] = precision
@@ -211,52 +211,52 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 @torch_function(method=False)
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given."""
+    """The value passed to `set_float32_matmul_precision`."""
     return str(_settings["float32_matmul_precision"])
 
 
 @torch_function(method=False)
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that are the same in every run. Wengert's are; it is noted."""
+    """Request deterministic results. Wengert's always are; the setting is only stored."""
     _settings["deterministic"], _settings["deterministic_warn_only"] = bool(mode), bool(warn_only)
 
 
 @torch_function(method=False)
 def are_deterministic_algorithms_enabled() -> bool:
-    """What `use_deterministic_algorithms` was given."""
+    """The value passed to `use_deterministic_algorithms`."""
     return bool(_settings["deterministic"])
 
 
 @torch_function(method=False)
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was to warn only."""
+    """Whether `use_deterministic_algorithms` was called with `warn_only`."""
     return bool(_settings["deterministic_warn_only"])
 
 
 @torch_function(method=False)
 def set_num_threads(int: int) -> None:
-    """Noted. Wengert's kernels use the threads that WENGERT_THREADS says."""
+    """Store the number. Wengert's kernels use the number of threads in WENGERT_THREADS."""
     _require_positive("set_num_threads", int)
     _settings["threads"] = int
 
 
 @torch_function(method=False)
 def get_num_threads() -> int:
-    """The number of threads asked for."""
+    """The requested number of threads."""
     found: int = _settings["threads"]
     return found
 
 
 @torch_function(method=False)
 def set_num_interop_threads(int: int) -> None:
-    """Noted: Wengert runs one program at a time."""
+    """Store the number; Wengert runs one program at a time."""
     _require_positive("set_num_interop_threads", int)
     _settings["interop_threads"] = int
 
 
 @torch_function(method=False)
 def get_num_interop_threads() -> int:
-    """The number asked for."""
+    """The requested number."""
     found: int = _settings["interop_threads"]
     return found
 
@@ -270,7 +270,7 @@ def _require_positive(name: str, count: Any) -> None:
 
 @torch_function(method=False)
 def set_flush_denormal(mode: bool) -> bool:
-    """Whether numbers too small to be normal are taken for 0: not to be changed here, so False."""
+    """Not supported: denormal numbers are kept, so it returns False."""
     return False
 
 
@@ -282,7 +282,7 @@ def set_warn_always(b: bool) -> None:
 
 @torch_function(method=False)
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was given."""
+    """The value passed to `set_warn_always`."""
     return bool(_settings["warn_always"])
 
 
@@ -303,23 +303,23 @@ def is_autocast_cpu_enabled() -> bool:
 
 @torch_function(method=False)
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The dtype that autocast lowers to, or would lower to."""
+    """The dtype that autocast uses, or would use."""
     inside = mode().autocast
     return dtypes.of(inside) if inside is not None else dtypes.float16 if device_type == "cuda" else dtypes.bfloat16
 
 
 @torch_function(method=False)
 def get_autocast_gpu_dtype() -> dtypes.dtype:
-    """The dtype that autocast lowers to on a GPU."""
+    """The dtype that autocast uses on a GPU."""
     return get_autocast_dtype("cuda")
 
 
 @torch_function(method=False)
 def get_autocast_cpu_dtype() -> dtypes.dtype:
-    """The dtype that autocast lowers to on the CPU."""
+    """The dtype that autocast uses on the CPU."""
     return get_autocast_dtype("cpu")
 
 
 @torch_function(method=False)
 def clear_autocast_cache() -> None:
-    """Nothing is kept between casts, so nothing is cleared."""
+    """Do nothing: autocast has no cache."""

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def missing_attribute(module: str, name: str) -> Any:
-    """Raise for a name that a module of PyTorch may have and this one has not."""
+    """Raise an error for a name that PyTorch's module may have and this one lacks."""
     if name.startswith("__") and name.endswith("__"):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     raise AttributeError(f"{module}.{name} is not in wengert.torch")

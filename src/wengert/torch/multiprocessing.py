@@ -9,21 +9,21 @@ from typing import Any
 
 
 def get_sharing_strategy() -> str:
-    """How tensors are shared: they are copied."""
+    """The sharing strategy; tensors are always copied."""
     return "file_system"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Tensors are copied, whatever the strategy."""
+    """Do nothing: tensors are copied, whatever the strategy."""
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The strategies there are."""
+    """The available strategies."""
     return {"file_system"}
 
 
 class ProcessRaisedException(Exception):
-    """A process that `spawn` started ended with an error."""
+    """Raised when a process that `spawn` started ends with an error."""
 
 
 def spawn(

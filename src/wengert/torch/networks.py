@@ -32,7 +32,7 @@ def layer_norm(
     eps: float = 1e-05,
     cudnn_enable: bool = True,
 ) -> Any:
-    """Each element less the mean of its last axes, over their deviation."""
+    """Normalise over the last axes: subtract the mean and divide by the standard deviation."""
     return _functional().layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -40,7 +40,7 @@ def layer_norm(
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True
 ) -> Any:
-    """Each element less the mean of its group of channels, over their deviation."""
+    """Normalise each group of channels: subtract the mean and divide by the standard deviation."""
     return _functional().group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -56,7 +56,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Any:
-    """Each element less the mean of its channel, over its deviation."""
+    """Normalise each channel: subtract the mean and divide by the standard deviation."""
     return _functional().batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -72,7 +72,7 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Any:
-    """Each element less the mean of its channel of its sample, over its deviation."""
+    """Normalise each channel of each sample: subtract the mean and divide by the standard deviation."""
     return _functional().instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
@@ -95,7 +95,7 @@ def dropout(input: Any, p: float, train: bool) -> Any:
 
 @torch_function(method=False)
 def alpha_dropout(input: Any, p: float, train: bool) -> Any:
-    """Dropout that keeps the mean and the variance of what selu gives."""
+    """Dropout that keeps the mean and variance of selu activations."""
     return _functional().alpha_dropout(input, p, train)
 
 
@@ -108,7 +108,7 @@ def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
 @torch_function(method=False)
 @over_nodes()
 def constant_pad_nd(input: Node, pad_: Any, value: Any = 0) -> Node:
-    """`input` with a number put around it: two sizes for each axis, from the last one on."""
+    """`input` padded with a number: two sizes for each axis, starting with the last one."""
     return pad(input, tuple(pad_), value=value)
 
 
@@ -127,25 +127,25 @@ def binary_cross_entropy_with_logits(
 
 @torch_function(method=False)
 def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
-    """The Kullback-Leibler divergence from logarithms of probabilities."""
+    """The Kullback-Leibler divergence, for log-probabilities."""
     return _functional().kl_div(input, target, reduction=REDUCTIONS[reduction], log_target=log_target)
 
 
 @torch_function(method=False)
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
-    """How far the cosine of two vectors is from what it should be."""
+    """The cosine embedding loss of pairs of vectors."""
     return _functional().cosine_embedding_loss(input1, input2, target, margin, reduction=REDUCTIONS[reduction])
 
 
 @torch_function(method=False)
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
-    """Distances, or what they lack to the margin."""
+    """The hinge embedding loss of distances."""
     return _functional().hinge_embedding_loss(input, target, margin, reduction=REDUCTIONS[reduction])
 
 
 @torch_function(method=False)
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
-    """How far two scores are from the order they should have."""
+    """The margin ranking loss of pairs of scores."""
     return _functional().margin_ranking_loss(input1, input2, target, margin, reduction=REDUCTIONS[reduction])
 
 
@@ -170,7 +170,7 @@ def _normalized(x: Node, axes: tuple[int, ...], eps: float) -> tuple[Node, Node,
 @torch_function(method=False)
 @over_nodes("full")
 def native_layer_norm(input: Node, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """`layer_norm`, the means, and one over the deviations."""
+    """`layer_norm`, with the means and the reciprocal standard deviations."""
     rank, sizes = len(input.shape), tuple(normalized_shape)
     if not sizes or input.shape[rank - len(sizes) :] != sizes:
         raise RuntimeError(f"Given normalized_shape={list(sizes)}, the last axes of {list(input.shape)} are others")
@@ -182,7 +182,7 @@ def native_layer_norm(input: Node, normalized_shape: Any, weight: Any, bias: Any
 @torch_function(method=False)
 @over_nodes("full")
 def native_group_norm(input: Node, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
-    """`group_norm`, the means, and one over the deviations."""
+    """`group_norm`, with the means and the reciprocal standard deviations."""
     if input.size != N * C * HxW:
         raise RuntimeError(f"native_group_norm: {input.size} elements are not {N} x {C} x {HxW}")
     found, mean, scale = _normalized(reshape(input, (N, group, C // group * HxW)), (2,), eps)

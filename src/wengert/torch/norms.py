@@ -32,7 +32,7 @@ def of_matrices(x: Node, ord: Any, dim: Any, keepdim: Any) -> Node:
 @torch_function()
 @over_nodes("full")
 def norm(input: Node, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Node:
-    """The p-norm along some axes; the Frobenius norm, which is the 2-norm, unless told otherwise; or "nuc"."""
+    """The p-norm along some axes; by default the Frobenius norm, which is the 2-norm; or "nuc"."""
     x = as_asked(input, dtype)
     if x.dtype not in INEXACT:
         raise RuntimeError(
@@ -65,7 +65,7 @@ def dist(input: Node, other: Node, p: float = 2) -> Node:
 @torch_function(in_place=True)
 @over_nodes("full")
 def renorm(input: Node, p: float, dim: int, maxnorm: float) -> Node:
-    """`input` with its parts along `dim` scaled down to the norm `maxnorm` where theirs is larger."""
+    """`input` with each slice along `dim` scaled down so that its norm is at most `maxnorm`."""
     if len(input.shape) < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {len(input.shape)} dimensions")
     axis = axes_of(dim, input)[0]

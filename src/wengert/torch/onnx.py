@@ -6,7 +6,7 @@ from typing import Any
 
 
 def export(*args: Any, **kwargs: Any) -> Any:
-    """Say that it is not there."""
+    """Raise an error: export is not supported."""
     raise RuntimeError("torch.onnx.export is not in wengert.torch: save the state_dict and export it with PyTorch")
 
 

@@ -29,7 +29,7 @@ def _ordered(x: Node) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def sort(input: Node, dim: Any = -1, descending: bool = False, stable: bool | None = None) -> Any:
-    """The elements in order along an axis, and where they were; equal ones keep their order."""
+    """Sort the elements along an axis; also returns their indices. Equal elements keep their order."""
     if isinstance(dim, bool):  # sort(x, stable, dim, descending) is never written by place
         dim, descending = -1, dim
     row, axis = row_of(input, dim)
@@ -49,7 +49,7 @@ def argsort(input: Node, dim: Any = -1, descending: bool = False, *, stable: boo
 @torch_function(out=True)
 @over_nodes()
 def msort(input: Node) -> Node:
-    """The elements in order along the first axis."""
+    """Sort the elements along the first axis."""
     row, _ = row_of(input, 0)
     return reshape(s.sort(row, axis=0), input.shape)
 
@@ -57,7 +57,7 @@ def msort(input: Node) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def topk(input: Node, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """The `k` largest (or smallest) elements along an axis, in order, and where they are."""
+    """The `k` largest (or smallest) elements along an axis, in order, and their indices."""
     row, axis = row_of(input, dim)
     count = int_of(k)
     if not 0 <= count <= row.shape[axis]:
@@ -72,7 +72,7 @@ def topk(input: Node, k: Any, dim: int = -1, largest: bool = True, sorted: bool 
 @torch_function(out=True)
 @over_nodes()
 def kthvalue(input: Node, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The `k`-th smallest element along an axis, counted from 1, and where it is."""
+    """The `k`-th smallest element along an axis, counted from 1, and its index."""
     row, axis = row_of(input, dim)
     count = int_of(k)
     if not 1 <= count <= row.shape[axis]:
@@ -120,7 +120,7 @@ def _of_all(places: Any, x: Node) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def median(input: Node, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle element, the lower one of two; along an axis with its index. NaN if one is."""
+    """The median (the lower of two middle elements); along an axis with its index. NaN if any element is NaN."""
     if dim is None:
         return _of_all(_middle, input)
     return along(_middle, input, dim, keepdim, return_types.median)
@@ -129,7 +129,7 @@ def median(input: Node, dim: int | None = None, keepdim: bool = False) -> Any:
 @torch_function(out=True)
 @over_nodes()
 def nanmedian(input: Node, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle element of those that are not NaN, the lower one of two; along an axis with its index."""
+    """The median of the elements that are not NaN (the lower of two middle elements); along an axis with its index."""
     if dim is None:
         return _of_all(_middle_without_nan, input)
     return along(_middle_without_nan, input, dim, keepdim, return_types.nanmedian)
@@ -151,7 +151,7 @@ def _most_frequent(row: Node, axis: int) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def mode(input: Node, dim: int = -1, keepdim: bool = False) -> Any:
-    """The element that occurs most often along an axis, and where it is."""
+    """The most frequent element along an axis, and its index."""
     return along(_most_frequent, input, dim, keepdim, return_types.mode)
 
 
@@ -163,7 +163,8 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 @torch_function(out=True)
 @over_nodes("full")
 def quantile(input: Node, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Node:
-    """The values below which the fractions `q` of the elements lie; NaN if one is. Several `q` come first."""
+    """The values below which the fractions `q` of the elements lie; NaN if any element is NaN. An axis for several `q`
+    comes first."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
@@ -235,7 +236,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Node:
-    """Where in a sorted tensor values would go: before equal elements, or with `right` behind them."""
+    """The indices at which to insert values into a sorted tensor: before equal elements, or after them with `right`."""
     if side is not None and side not in ("left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
@@ -254,7 +255,7 @@ def searchsorted(
 @torch_function(method=False, out=True)
 @over_nodes()
 def bucketize(input: Any, boundaries: Node, *, out_int32: bool = False, right: bool = False) -> Node:
-    """Which of the buckets between sorted boundaries each value falls into."""
+    """The bucket between sorted boundaries that each value falls into."""
     values = input if isinstance(input, Node) else operand(input, boundaries.dtype)
     if len(boundaries.shape) != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")

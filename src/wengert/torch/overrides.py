@@ -14,7 +14,7 @@ from wengert.torch.missing import missing_attribute as _missing_attribute
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether this is a tensor, or answers as one."""
+    """Whether this is a tensor, or behaves like one."""
     return isinstance(inp, wg.Tensor) or hasattr(inp, "__torch_function__")
 
 
@@ -36,7 +36,7 @@ def has_torch_function_variadic(*args: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """What the first argument says that answers for the function; subclasses are asked before their bases."""
+    """Dispatch to the first argument that implements the function; subclasses come before their bases."""
     asked = [each for each in relevant_args if hasattr(type(each), "__torch_function__")]
     kinds = tuple({type(each): None for each in asked})
     for each in sorted(asked, key=lambda x: -len(type(x).__mro__)):
@@ -48,7 +48,7 @@ def handle_torch_function(
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: the function asks the arguments that `dispatcher` gives."""
+    """A decorator that makes a function dispatch on the arguments that `dispatcher` returns."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

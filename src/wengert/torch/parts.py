@@ -19,7 +19,7 @@ from wengert.torch.views import view as view_of
 
 
 def part(x: Any, at: Geometry, axis: int, start: int, count: int, step: int = 1) -> View:
-    """So many elements along an axis, `step` apart."""
+    """A slice of elements along an axis, `step` apart."""
     sizes = (*at.sizes[:axis], count, *at.sizes[axis + 1 :])
     strides = (*at.strides[:axis], at.strides[axis] * step, *at.strides[axis + 1 :])
     made = Geometry(sizes, strides, at.offset + start * at.strides[axis])
@@ -32,7 +32,7 @@ def part(x: Any, at: Geometry, axis: int, start: int, count: int, step: int = 1)
 
 
 def row(x: Any, at: Geometry, axis: int, i: int) -> View:
-    """One place along an axis, without it."""
+    """The slice at one index along an axis, without that axis."""
     rank = len(at.sizes)
     sizes = (*at.sizes[:axis], *at.sizes[axis + 1 :])
     strides = (*at.strides[:axis], *at.strides[axis + 1 :])
@@ -44,7 +44,7 @@ def row(x: Any, at: Geometry, axis: int, i: int) -> View:
 
 @torch_function()
 def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
-    """`length` elements along an axis, from `start` on."""
+    """`length` elements along an axis, starting at `start`."""
     at = geometry_of(input)
     if not at.sizes:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -62,7 +62,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Tensor:
 
 @torch_function()
 def select(input: Any, dim: int, index: Any) -> Tensor:
-    """One place along an axis, without it."""
+    """The slice at one index along an axis, without that axis."""
     at = geometry_of(input)
     if not at.sizes:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -75,7 +75,7 @@ def select(input: Any, dim: int, index: Any) -> Tensor:
 
 @torch_function()
 def unbind(input: Any, dim: int = 0) -> tuple[View, ...]:
-    """The tensors along an axis, each without it."""
+    """The slices along an axis, each without that axis."""
     at = geometry_of(input)
     if not at.sizes:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -138,7 +138,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[View, ...]:
 
 @torch_function()
 def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[View, ...]:
-    """So many parts along an axis, as equal in size as can be; or the parts between these indices."""
+    """Split along an axis into this many parts of nearly equal size, or at these indices."""
     wanted = next((n for n in (indices_or_sections, named.get("indices"), named.get("sections")) if n is not None), 1)
     if isinstance(wanted, Base):
         wanted = wanted.tolist()
@@ -173,19 +173,19 @@ def _even(name: str, x: Any, wanted: Any, axis: int, least: int) -> tuple[View, 
 
 @torch_function()
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[View, ...]:
-    """Parts along the second axis, of a vector along its only one."""
+    """Split along the second axis, or along the only axis of a vector."""
     return _even("hsplit", input, indices_or_sections, min(1, max(0, len(geometry_of(input).sizes) - 1)), 1)
 
 
 @torch_function()
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[View, ...]:
-    """Parts along the first of at least two axes."""
+    """Split along the first of at least two axes."""
     return _even("vsplit", input, indices_or_sections, 0, 2)
 
 
 @torch_function()
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[View, ...]:
-    """Parts along the third axis."""
+    """Split along the third axis."""
     return _even("dsplit", input, indices_or_sections, 2, 3)
 
 
@@ -222,7 +222,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tenso
 
 @torch_function()
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
-    """The elements that these steps over the tensor's memory reach."""
+    """A view of the tensor's memory with these sizes and strides."""
     root = root_of(input)
     while isinstance(root, View):
         root = root._root

@@ -18,7 +18,7 @@ from wengert.torch.views import Geometry, View, ViewOf, detached
 
 
 def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    """A copy, with a copy of the memory that it shares."""
+    """A deep copy, including the memory that it shares."""
     if id(self) in memo:
         return memo[id(self)]
     if self.node.tracked and not self._is_variable():

@@ -22,7 +22,7 @@ from wengert.torch.tensor import Base, Tensor, check_subtraction, divide, node_o
 
 
 def one(value: Any, what: str) -> Node:
-    """The node of a function's tensor; PyTorch takes no number there."""
+    """The node of a tensor argument; PyTorch accepts no number there."""
     if isinstance(value, Base):
         return value.node
     raise not_a_tensor(what, value)
@@ -213,7 +213,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 @torch_function("clip", in_place=True, out=True)
 def clamp(input: Any, min: Any = None, max: Any = None) -> Tensor:
-    """`input` with elements below `min` set to it, and those above `max` to that."""
+    """`input` clipped to between `min` and `max`."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     node = one(input, "clamp")
@@ -225,7 +225,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Tensor:
 
 
 def held(op: Binary, side: str, x: Any, bound: Any) -> Node:
-    """A value held on one side of a bound; at the bound the derivative goes to the value."""
+    """A value clipped on one side of a bound; at the bound the derivative goes to the value."""
     if x.tracked or getattr(bound, "tracked", False):
         return c.clip(x, **{side: bound})
     return op.record(x, bound)
@@ -233,7 +233,7 @@ def held(op: Binary, side: str, x: Any, bound: Any) -> Node:
 
 @torch_function(method=False, out=True)
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """`input` where the condition holds, else `other`; the condition alone: where it holds."""
+    """`input` where the condition holds, otherwise `other`; given only the condition, the indices where it holds."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     a, b = together(node_of(input), node_of(other))

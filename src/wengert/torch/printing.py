@@ -32,7 +32,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """How tensors are printed from now on: a profile ("default", "short", "full"), and settings beside it."""
+    """Set how tensors are printed: a profile ("default", "short", "full") and individual settings."""
     options.update(_PROFILES[profile] if profile is not None else {})
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     options.update({name: value for name, value in given.items() if value is not None})
@@ -40,7 +40,7 @@ def set_printoptions(
 
 
 def text(x: Tensor) -> str:
-    """`tensor([1., 2.], dtype=torch.float64, requires_grad=True)`; looks at the value."""
+    """`tensor([1., 2.], dtype=torch.float64, requires_grad=True)`; reads the value."""
     name = "Parameter containing:\ntensor" if type(x).__name__ == "Parameter" else "tensor"
     facts = []
     if x.node.device != "cpu":

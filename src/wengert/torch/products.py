@@ -25,7 +25,7 @@ from wengert.torch.tensor import axis_of, together
 
 
 def one_dtype(name: str, *nodes: Node) -> None:
-    """Raise unless all are of one dtype, as PyTorch's products ask for."""
+    """Raise an error unless all have one dtype, as PyTorch's products require."""
     first = nodes[0]
     for node in nodes[1:]:
         if node.dtype is not first.dtype:
@@ -47,7 +47,7 @@ def _fits(name: str, a: Node, b: Node) -> None:
 
 
 def times(name: str, a: Node, b: Node) -> Node:
-    """The matrix product, once its operands are known to fit."""
+    """The matrix product, after checking the operands."""
     one_dtype(name, a, b)
     _fits(name, a, b)
     return product(a, b)
@@ -287,7 +287,7 @@ def kron(input: Node, other: Node) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def cross(input: Node, other: Node, dim: int | None = None) -> Node:
-    """The cross products of vectors of three elements along an axis: the first of size 3 if none is named."""
+    """The cross products of vectors of three elements along an axis: by default the first of size 3."""
     if dim is None:
         found = [i for i, n in enumerate(input.shape) if n == 3]
         if not found:

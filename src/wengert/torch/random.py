@@ -36,7 +36,7 @@ from wengert.torch.tensor import Tensor
 
 
 class Generator(_Generator):
-    """A source of random numbers of one's own: `torch.Generator().manual_seed(0)`."""
+    """A separate source of random numbers: `torch.Generator().manual_seed(0)`."""
 
     def __init__(self, device: Any = "cpu") -> None:
         self._initial = 67280421310721  # PyTorch's default seed
@@ -44,31 +44,31 @@ class Generator(_Generator):
         super().__init__(self._initial)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from this seed."""
+        """Restart from this seed."""
         self._initial = int(seed)
         _Generator.seed(self, self._initial)
         stream.seeded(self, self._initial)
         return self
 
     def seed(self, seed: int | None = None) -> Any:
-        """Start again from a seed that nobody can foresee, and give it."""
+        """Restart from an unpredictable seed, and return it."""
         if seed is not None:
             return _Generator.seed(self, seed)
         self.manual_seed(int.from_bytes(os.urandom(7), "little"))
         return self._initial
 
     def initial_seed(self) -> int:
-        """The seed it started from."""
+        """The initial seed."""
         return self._initial
 
     def get_state(self) -> Tensor:
-        """Where it is now, as bytes, to go back to with `set_state`."""
+        """The current state as bytes, to restore with `set_state`."""
         parts = [np.array(engine.value(part.node)) for part in (self.key, self.counter)]
         held = np.concatenate([*[p.reshape(-1).view(np.uint8) for p in parts], _bytes_of(self._initial)])
         return Tensor(operand(np.concatenate([held, stream.state(self)]), None))
 
     def set_state(self, state: Any) -> Any:
-        """Go on from a state that `get_state` gave."""
+        """Continue from a state that `get_state` returned."""
         if isinstance(state, dict):
             return _Generator.set_state(self, state)
         held = np.array(engine.value(state.node), np.uint8)
@@ -81,7 +81,7 @@ class Generator(_Generator):
         return self
 
     def clone_state(self) -> Generator:
-        """Another generator that goes on from here."""
+        """Another generator that continues from the current state."""
         twin = Generator(self.device)
         twin.set_state(self.get_state())
         return twin
@@ -96,13 +96,13 @@ _MANTISSAS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 class Stream:
-    """Where numbers come from: a node of random numbers for each distribution that others are made of.
+    """The source of random numbers: a node for each basic distribution.
 
-    A subclass that draws other numbers takes its place by `set_stream`. A generator of None is the default one.
+    A subclass that draws other numbers is installed with `set_stream`. A generator of None is the default one.
     """
 
     def uniform(self, shape: Shape, low: Any, high: Any, dtype: Any, generator: Any) -> Node:
-        """Numbers spread evenly from `low` to below `high`."""
+        """Uniformly distributed numbers in [low, high)."""
         return drawn.uniform(shape, low, high, dtype=dtype, device="cpu", generator=generator).node
 
     def normal(self, shape: Shape, mean: Any, std: Any, dtype: Any, generator: Any) -> Node:
@@ -110,7 +110,7 @@ class Stream:
         return drawn.normal(shape, mean, std, dtype=dtype, device="cpu", generator=generator).node
 
     def randint(self, shape: Shape, low: int, high: int, dtype: Any, generator: Any) -> Node:
-        """Integers spread evenly from `low` to below `high`."""
+        """Uniformly distributed integers in [low, high)."""
         return drawn.randint(low, high, shape, dtype=dtype, device="cpu", generator=generator).node
 
     def random(self, shape: Shape, dtype: Any, generator: Any) -> Node:
@@ -134,7 +134,7 @@ class Stream:
         return drawn.exponential(shape, dtype=dtype, device="cpu", generator=generator).node
 
     def multinomial(self, p: Node, count: int, replacement: bool, generator: Any) -> Node:
-        """So many indices for each row of probabilities."""
+        """Draw indices for each row of probabilities."""
         rows = p.shape[:-1]
         wide = cast(p, float32 if p.dtype in HALF else p.dtype)
         if (
@@ -149,14 +149,14 @@ class Stream:
         return c.minimum(found, p.shape[-1] - 1)
 
     def seeded(self, generator: Any, seed: int) -> None:
-        """A generator starts again from a seed."""
+        """Called when a generator is seeded."""
 
     def state(self, generator: Any) -> np.ndarray[Any, Any]:
-        """What beside the key and the counter says where a generator is, as bytes."""
+        """The state of a generator besides the key and the counter, as bytes."""
         return np.zeros(0, np.uint8)
 
     def set_state(self, generator: Any, state: np.ndarray[Any, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
 
 
 stream = Stream()
@@ -174,19 +174,19 @@ default_generator.key, default_generator.counter, default_generator._lock = _sha
 
 
 def source(generator: Any) -> Any:
-    """The generator asked for, or the default one."""
+    """The requested generator, or the default one."""
     return default_generator if generator is None else generator
 
 
 @torch_function(method=False)
 def manual_seed(seed: int) -> Generator:
-    """Start the default generator again from this seed."""
+    """Restart the default generator from this seed."""
     return default_generator.manual_seed(int_of(seed) if not isinstance(seed, float) else int(seed))
 
 
 @torch_function(method=False)
 def seed() -> int:
-    """Start the default generator again from a seed that nobody can foresee, and give it."""
+    """Restart the default generator from an unpredictable seed, and return it."""
     found: int = default_generator.seed()
     return found
 
@@ -199,19 +199,19 @@ def initial_seed() -> int:
 
 @torch_function(method=False)
 def get_rng_state() -> Tensor:
-    """Where the default generator is, as bytes."""
+    """The state of the default generator, as bytes."""
     return default_generator.get_state()
 
 
 @torch_function(method=False)
 def set_rng_state(new_state: Any) -> None:
-    """Have the default generator go on from a state that `get_rng_state` gave."""
+    """Restore the default generator to a state that `get_rng_state` returned."""
     default_generator.set_state(new_state)
 
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
-    """A block after which the default generator goes on as if nothing had been drawn within."""
+    """A context after which the default generator continues as if nothing had been drawn inside."""
     state = default_generator.get_state() if enabled else None
     try:
         yield
@@ -271,7 +271,7 @@ def _complex_pair(draw: Callable[[Any], Node], kind: Any) -> Node:
 
 
 def uniforms(shape: Shape, kind: Any, generator: Any) -> Node:
-    """Numbers spread evenly from 0 to below 1; of complex ones both parts are."""
+    """Uniformly distributed numbers in [0, 1); for complex dtypes both parts are."""
     if kind.kind == "c":
         return _complex_pair(lambda part: stream.uniform(shape, 0.0, 1.0, part, generator), kind)
     return stream.uniform(shape, 0.0, 1.0, kind, generator)
@@ -286,19 +286,19 @@ def normals(shape: Shape, kind: Any, generator: Any) -> Node:
 
 @_drawing
 def rand(*size: Any, generator: Any, dtype: Any = None, **named: Any) -> Node:
-    """Numbers spread evenly from 0 to below 1."""
+    """Uniformly distributed numbers in [0, 1)."""
     return uniforms(_size(size, named), _floating("rand", dtype), generator)
 
 
 @_drawing
 def randn(*size: Any, generator: Any, dtype: Any = None, **named: Any) -> Node:
-    """Normally distributed numbers, of mean 0 and variance 1."""
+    """Normally distributed numbers with mean 0 and variance 1."""
     return normals(_size(size, named), _floating("randn", dtype), generator)
 
 
 @_drawing
 def rand_like(input: Any, *, generator: Any, dtype: Any = None) -> Node:
-    """Numbers spread evenly from 0 to below 1, in the shape of a tensor."""
+    """Uniformly distributed numbers in [0, 1), in the shape of a tensor."""
     return uniforms(input.node.shape, _floating("rand_like", dtype, input.node.dtype), generator)
 
 
@@ -309,7 +309,7 @@ def randn_like(input: Any, *, generator: Any, dtype: Any = None) -> Node:
 
 
 def integers(shape: Shape, low: Any, high: Any, kind: Any, generator: Any) -> Node:
-    """Integers spread evenly from `low` to below `high`, in any dtype."""
+    """Uniformly distributed integers in [low, high), in any dtype."""
     low, high = int_of(item(low)), int_of(item(high))
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -319,13 +319,13 @@ def integers(shape: Shape, low: Any, high: Any, kind: Any, generator: Any) -> No
 
 
 def item(value: Any) -> Any:
-    """A number as it is; of a tensor, its one element."""
+    """Return a number unchanged, or the single element of a tensor."""
     return value.item() if isinstance(value, Base) else value
 
 
 @_drawing
 def randint(*bounds: Any, generator: Any, dtype: Any = None, **named: Any) -> Node:
-    """Integers spread evenly from `low` (0) to below `high`: `randint(10, (2,))`, `randint(5, 10, (2,))`."""
+    """Uniformly distributed integers in [`low` (0), `high`): `randint(10, (2,))`, `randint(5, 10, (2,))`."""
     given = dict(zip(("high", "size") if "low" in named or _sized(bounds, named) else ("low", "high", "size"), bounds))
     given |= named
     if "high" not in given or "size" not in given:
@@ -378,7 +378,7 @@ def _stored(value: Tensor, out: Any) -> Any:
 
 
 def require_deviation(std: Any) -> None:
-    """Raise for a negative standard deviation."""
+    """Raise an error for a negative standard deviation."""
     if isinstance(std, (int, float)) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
 

@@ -50,10 +50,10 @@ class Stream:
     # --- seed and state ---------------------------------------------------------------------------------------------
 
     def manual_seed(self, seed: int) -> Stream:
-        """Begin anew, as `torch.manual_seed` does. The twister is seeded by the lower 32 bits."""
+        """Start again, as `torch.manual_seed` does. The twister is seeded by the lower 32 bits."""
         seed = int(seed)
         if not -(1 << 63) <= seed < 1 << 64:
-            raise ValueError(f"manual_seed: a seed is a number of 64 bits, not {seed}")
+            raise ValueError(f"manual_seed: a seed must be a 64-bit number, not {seed}")
         self._seed = seed % (1 << 64)
         self._twister._legacy_seeding(self._seed & 0xFFFFFFFF)
         self._is_fresh = True
@@ -88,7 +88,7 @@ class Stream:
         tail = np.frombuffer(data, _TAIL, 1, _HEADER.itemsize + words.nbytes)[0]
         left, place = int(header["left"]), int(header["next"])
         if not header["seeded"] or not 0 < left <= _WORDS or place > _WORDS:
-            raise ValueError("set_state: these bytes are no state of a generator")
+            raise ValueError("set_state: these bytes are not a generator's state")
         self._seed = int(header["seed"])
         self._is_fresh = left == 1 and place == 0
         key: Any = {"key": words.astype(np.uint32), "pos": _WORDS if left == 1 else place}
@@ -144,7 +144,7 @@ class Stream:
     def normal(self, size: Size, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> Array:
         """`Tensor.normal_(mean, std)`: fewer than 16 numbers one at a time, more in blocks of 16."""
         if std < 0:
-            raise ValueError(f"normal: a standard deviation is not negative, but it is {std}")
+            raise ValueError(f"normal: the standard deviation cannot be negative, but is {std}")
         dtype, shape = np.dtype(dtype), _shape(size)
         count = _count(shape)
         if count < 16:
@@ -201,7 +201,7 @@ class Stream:
     def randint(self, low: int, high: int, size: Size, dtype: Any = np.int64) -> Array:
         """`torch.randint(low, high, size)`, and `Tensor.random_(low, high)`: integers from `low` to before `high`."""
         if low >= high:
-            raise ValueError(f"randint: low is below high, but they are {low} and {high}")
+            raise ValueError(f"randint: low must be below high, but they are {low} and {high}")
         shape, width = _shape(size), int(high) - int(low)
         bits = self.random64(_count(shape)) if width >= _64_BITS_FROM else self.random32(_count(shape))
         rest = (bits % bits.dtype.type(width)).astype(np.uint64) if width < 1 << 64 else bits
@@ -246,7 +246,7 @@ class Stream:
         else:
             shape, probabilities, is_double = _shape(() if size is None else size), float(p), True
         if not np.all((probabilities >= 0) & (probabilities <= 1)):
-            raise ValueError("bernoulli: a probability lies between 0 and 1")
+            raise ValueError("bernoulli: a probability must be between 0 and 1")
         unit = self._unit64(_count(shape)) if is_double else self._unit32(_count(shape))
         return (unit < probabilities).reshape(shape).astype(dtype)
 

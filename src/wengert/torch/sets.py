@@ -96,7 +96,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
 
 @torch_function(out=True)
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements lie in each of so many bins between two bounds; between the extremes if those are equal."""
+    """How many elements lie in each of this many bins between two bounds; between the extremes if those are equal."""
     node = input.node
     if node.dtype in COMPLEX or node.dtype is bool_:
         raise NotImplementedError(f'"histogram_cpu" not implemented for {dtypes.of(node.dtype).name!r}')

@@ -42,7 +42,7 @@ def sizes_of(given: Sequence[Any], named: Any = None) -> tuple[int, ...]:
 
 
 def whole_shape(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Sizes with the one that is -1 worked out for so many elements."""
+    """Sizes with the one that is -1 worked out for this many elements."""
     holes = sizes.count(-1)
     if holes > 1:
         raise RuntimeError("only one dimension can be inferred")

@@ -37,7 +37,7 @@ class SparseTensor(Tensor):
 
     @node.setter
     def node(self, node: Node) -> None:
-        raise RuntimeError("a sparse tensor is not written in place; make another with torch.sparse_coo_tensor")
+        raise RuntimeError("a sparse tensor cannot be modified in place; create another with torch.sparse_coo_tensor")
 
     def to_dense(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor with all its elements; values of one place are added up."""

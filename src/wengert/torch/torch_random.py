@@ -29,14 +29,16 @@ class TorchStream(random.Stream):
 
     def _of(self, generator: Any) -> Numbers:
         if recording.trace is not None:
-            raise RecordingError("--torch-random draws at once, which a function cannot that is being recorded")
+            raise RecordingError(
+                "--torch-random draws numbers immediately, which is impossible inside a function that is being recorded"
+            )
         source = random.default_generator if generator is None else generator
         if source not in self._numbers:
             self._numbers[source] = Numbers(source.initial_seed())
         return self._numbers[source]
 
     def uniform(self, shape: Shape, low: Any, high: Any, dtype: Any, generator: Any) -> Node:
-        """Numbers spread evenly from `low` to below `high`."""
+        """Uniformly distributed numbers in [low, high)."""
         numbers = self._of(generator)
         if isinstance(low, Node) or isinstance(high, Node):
             unit = data(numbers.rand(shape, dtype))
@@ -58,7 +60,7 @@ class TorchStream(random.Stream):
         return data(self._of(generator).trunc_normal(shape, m, s, m + low * s, m + high * s, dtype))
 
     def randint(self, shape: Shape, low: int, high: int, dtype: Any, generator: Any) -> Node:
-        """Integers spread evenly from `low` to below `high`."""
+        """Uniformly distributed integers in [low, high)."""
         return data(self._of(generator).randint(low, high, shape, dtype))
 
     def random(self, shape: Shape, dtype: Any, generator: Any) -> Node:
@@ -79,11 +81,11 @@ class TorchStream(random.Stream):
         return data(self._of(generator).exponential(shape, 1.0, dtype))
 
     def multinomial(self, p: Node, count: int, replacement: bool, generator: Any) -> Node:
-        """So many indices for each row of probabilities."""
+        """Draw indices for each row of probabilities."""
         return data(np.asarray(self._of(generator).multinomial(np.array(engine.value(p)), count, replacement)))
 
     def seeded(self, generator: Any, seed: int) -> None:
-        """A generator starts again from a seed."""
+        """Called when a generator is seeded."""
         self._numbers[generator] = Numbers(seed)
 
     def state(self, generator: Any) -> np.ndarray[Any, Any]:
@@ -91,7 +93,7 @@ class TorchStream(random.Stream):
         return self._of(generator).get_state()
 
     def set_state(self, generator: Any, state: np.ndarray[Any, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
         self._of(generator).set_state(state)
 
 

@@ -1,7 +1,7 @@
 """Views: tensors that are a part of another one, or all of it in another shape, and change with it.
 
 A view holds the *slot* it is a part of (its root) and the chain of `ViewOp`s that lead to it, never the root's node,
-which could neither be given away nor be written over then. Its own node is derived when it is asked for, and remembered
+which could neither be given away nor be written over then. Its own node is derived when it is requested, and remembered
 weakly as long as the root names the same value. A write to a view gives the root another value; so gradients are right
 by construction, and all other views follow.
 
@@ -49,7 +49,7 @@ class Geometry(NamedTuple):
 
 
 def contiguous_strides(sizes: Sequence[int]) -> Shape:
-    """The steps of a tensor whose elements lie one after the other."""
+    """The steps of a tensor whose elements lie one after another."""
     strides, step = [], 1
     for n in reversed(sizes):
         strides.append(step)
@@ -334,7 +334,7 @@ def over(history: Node, value: Node) -> Node:
 
 
 def view(x: Any, op: ViewOp | tuple[ViewOp, ...] | None, geometry: Geometry) -> View:
-    """The part of a tensor that an op reads, or several one after the other; all of it, without one."""
+    """The part of a tensor that an op reads, or several one after another; all of it, without one."""
     last: tuple[Any, ...] = () if op is None else (op,) if type(op) is ViewOp else op
     is_detached = isinstance(x, View) and x._is_detached and overlaps(x)
     if isinstance(x, View) and (is_detached or not x._is_detached):

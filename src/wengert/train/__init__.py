@@ -1,4 +1,4 @@
-"""Training as a whole: recipes, runs with checkpoints and logs, what the command `wengert train` does."""
+"""Training: recipes, runs with checkpoints and logs, and the command `wengert train`."""
 
 from wengert.api.spelling_hints import module_attribute as _module_attribute
 from wengert.train.checkpoint import Checkpoints, load_checkpoint

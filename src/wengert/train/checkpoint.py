@@ -1,9 +1,9 @@
-"""Checkpoints: the whole state of a training, of which the last few and the best are kept.
+"""Checkpoints: the complete state of a training run, of which the last few and the best are kept.
 
 One process writes a safetensors file; several ranks write a folder together (`wengert.distributed.checkpoint`), in the
-background. Any number of processes goes on from either. A file is written beside its place and moved there, so there is
-at every moment the old one, the new one or both. What a crash left unfinished is removed by the next save; what a live
-process is writing is left to it.
+background. Any number of processes can resume from either. A file is written under a temporary name and renamed, so at
+every moment there is the old one, the new one or both. The next save removes what a crash left unfinished, but not what
+a live process is writing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ _STEP = re.compile(r"step-(\d+)(\.safetensors)?")
 
 
 class Checkpoints:
-    """The checkpoints in a folder: `step-000120.safetensors`, ..., the last `keep` of them, and `best.safetensors`.
+    """The checkpoints in a folder: `step-000120.safetensors`, ..., of which the last `keep` are kept, and
+    `best.safetensors`.
 
-    Those of several ranks are folders: `step-000120`, `best`. They are complete when the next is saved, or by `wait`.
+    With several ranks they are folders: `step-000120`, `best`. They are complete once the next one is saved, or after
+    `wait`.
 
     >>> import tempfile, wengert as wg
     >>> checkpoints = wg.train.Checkpoints(tempfile.mkdtemp(), keep=2)
@@ -56,7 +58,7 @@ class Checkpoints:
         self.keep = keep
 
     def save(self, step: int, state: dict[str, Any], is_best: bool = False) -> Path:
-        """Write a state as that of a step, and let go of the oldest. The best so far gets a second name."""
+        """Save the state of a step, and delete the oldest checkpoint. The best so far gets a second name."""
         self.folder.mkdir(parents=True, exist_ok=True)
         whole = {"kind": KIND, "version": VERSION, "step": step, **state}
         path = self.folder / f"step-{step:06}"
@@ -84,7 +86,7 @@ class Checkpoints:
             _remove(old)
 
     def steps(self) -> list[Path]:
-        """The checkpoints by step, the latest first; those that are incomplete are left out."""
+        """The checkpoints by step, latest first; incomplete ones are left out."""
         found = [(int(match[1]), path) for path in self.folder.glob("step-*") if (match := _STEP.fullmatch(path.name))]
         return [path for _, path in sorted(found, reverse=True) if path.is_file() or is_complete(path)]
 
@@ -123,7 +125,7 @@ def _remove(path: Path) -> None:
 
 
 def located(path: str | os.PathLike[str]) -> Path:
-    """The checkpoint that a path stands for: itself, or the latest in the folder of a run or of its checkpoints."""
+    """The checkpoint that a path refers to: the path itself, or the latest one in a run's folder or its checkpoints."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no checkpoint {str(path)!r}")
@@ -136,9 +138,10 @@ def located(path: str | os.PathLike[str]) -> Path:
 
 
 def load_checkpoint(path: str | os.PathLike[str], like: Any = None) -> dict[str, Any]:
-    """The state in a checkpoint, whoever wrote it: of a file, of a folder of ranks, or the latest in a run's folder.
+    """Load the state from a checkpoint: a file, a folder written by several ranks, or the latest one in a run's folder.
 
-    Tensors come whole. Of those that `like`, a state as this rank has it, holds a block of, that block is read.
+    Tensors are loaded whole, except those of which `like` (the state on this rank) holds a block: for these only that
+    block is read.
 
     >>> import wengert as wg
     >>> import tempfile
@@ -157,7 +160,9 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any = None) -> dict[str,
 
 def _check_kind(state: Any, file: Path) -> None:
     if not isinstance(state, dict) or state.get("kind") != KIND:
-        raise FileError(f"load: {str(file)!r} is not a checkpoint of a training, or was altered{_hint_at_others(file)}")
+        raise FileError(
+            f"load: {str(file)!r} is not a checkpoint of a training run, or is corrupt{_hint_at_others(file)}"
+        )
     if state.get("version") != VERSION:
         raise FileError(
             f"load: {str(file)!r} is a checkpoint of version {state.get('version')}; this Wengert reads {VERSION}"
@@ -165,7 +170,8 @@ def _check_kind(state: Any, file: Path) -> None:
 
 
 def load_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a checkpoint says of its run, without the tensors where ranks wrote it: recipe, tokenizer, step."""
+    """Load a checkpoint's settings: recipe, tokenizer, step. For a checkpoint of several ranks, tensors are not
+    read."""
     file = located(path)
     if not is_checkpoint(file):
         return load_checkpoint(file)
@@ -176,7 +182,7 @@ def load_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def part_of(structure: Any, path: str) -> Any:
-    """The description of a part of a state, by the keys that lead to it: "model", "optimizer.state"."""
+    """The description of a part of a state, by its keys: "model", "optimizer.state"."""
     for key in path.split("."):
         items = structure.get("dict", []) if isinstance(structure, dict) else []
         found = {str(name): item for name, item in items}
@@ -190,4 +196,4 @@ def part_of(structure: Any, path: str) -> Any:
 
 def _hint_at_others(file: Path) -> str:
     others = [other for other in Checkpoints(file.parent).steps() if other != file]
-    return f". Another checkpoint is there: {others[0]}" if others else ""
+    return f". There is another checkpoint: {others[0]}" if others else ""

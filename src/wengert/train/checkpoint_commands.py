@@ -19,14 +19,14 @@ from wengert.train.checkpoint import located, part_of
 
 
 def show(options: Namespace) -> int:
-    """`wengert checkpoint show`: what a checkpoint holds, and who wrote it."""
+    """`wengert checkpoint show`: show what a checkpoint holds, and who wrote it."""
     folder = _folder(options.folder)
     print("\n".join(_described(folder, read_manifest(folder))))
     return 0
 
 
 def merge(options: Namespace) -> int:
-    """`wengert checkpoint merge`: the whole tensors of a checkpoint, or of a part of it, in one file."""
+    """`wengert checkpoint merge`: write the whole tensors of a checkpoint, or of a part of it, to one file."""
     folder = _folder(options.folder)
     manifest = read_manifest(folder)
     structure = manifest.structure if options.part is None else part_of(manifest.structure, options.part)
@@ -39,12 +39,12 @@ def merge(options: Namespace) -> int:
 def _folder(path: str) -> Path:
     found = located(path)
     if not is_checkpoint(found):
-        raise ArgumentError(f"{str(found)!r} is a file that one process wrote: it is whole already")
+        raise ArgumentError(f"{str(found)!r} was written by one process, so it is whole already")
     return found
 
 
 class WholeTensors(Mapping[str, Any]):
-    """The tensors of a checkpoint by name, each read when it is asked for."""
+    """The tensors of a checkpoint by name, each read on demand."""
 
     def __init__(self, reader: ShardReader) -> None:
         self._reader = reader

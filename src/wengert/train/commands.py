@@ -28,7 +28,7 @@ from wengert.train.task import language_model, module_of
 
 FIXED = {
     **{name: name.replace("_", " ") for name in ("model", "batch_size", "accumulate", "limit", "seed", "dtype")},
-    "held_back": "share of examples to choose by",
+    "held_back": "fraction of examples for validation",
 }
 """What a resumed run cannot change: its state would not fit, or not mean the same."""
 
@@ -38,7 +38,7 @@ ALONE = {"ranks": 1, "shard": 0}
 
 
 def train(options: Namespace) -> int:
-    """`wengert train`: a new run, or one that goes on; as several ranks if they are asked for."""
+    """`wengert train`: start or resume a run, on several ranks if requested."""
     changes = _changes(options)
     if ranks.is_rank():
         changes["ranks"] = ranks.joined(options.ranks)
@@ -48,7 +48,9 @@ def train(options: Namespace) -> int:
         return ranks.run_as_ranks(recipe.ranks, options.given)
     run = Run(recipe, ranks.first_text(str(out)), checkpoint)
     if run.is_done:
-        raise ArgumentError(f"{str(checkpoint)!r} is the end of its {recipe.epochs} epochs; --epochs gives it more")
+        raise ArgumentError(
+            f"{str(checkpoint)!r} has finished its {recipe.epochs} epochs; use --epochs to train longer"
+        )
     return _trained(run)
 
 
@@ -61,7 +63,7 @@ def _trained(run: Run) -> int:
     try:
         results = run.train()
     except Interrupted as error:
-        told = f"stopped at step {run.step} and saved {error}\nwengert: go on with: {_go_on(run)}"
+        told = f"stopped at step {run.step} and saved {error}\nwengert: resume with: {_go_on(run)}"
         if current.size == 1:
             raise Interrupted(told, error.signal_number) from None
         if is_first:
@@ -80,7 +82,7 @@ def _go_on(run: Run) -> str:
 
 
 def evaluate(options: Namespace) -> int:
-    """`wengert eval`: the results of a checkpoint on its test data."""
+    """`wengert eval`: evaluate a checkpoint on its test data."""
     path = located(options.path)
     state = load_checkpoint(path)
     recipe = _stored_recipe(state, {**_changes(options), **ALONE})
@@ -94,22 +96,22 @@ def evaluate(options: Namespace) -> int:
 
 
 def generate(options: Namespace) -> int:
-    """`wengert generate`: a text, continued."""
+    """`wengert generate`: continue a text."""
     state = load_checkpoint(options.path)
     if state.get("tokenizer") is None:
         data = recipe_values(state).get("data")
-        raise ArgumentError(f"{options.path!r} is a model of {data}; generate takes one of text")
+        raise ArgumentError(f"{options.path!r} is a model of {data}; generate needs a text model")
     check_state(state)
     model, tokenizer = language_model(_stored_recipe(state, ALONE), state["tokenizer"])
     with fitting("model"):
         model.load_state_dict(state["model"])
     tokens = tokenizer.encode(_first_text(tokenizer) if options.prompt is None else options.prompt).tolist()
     if not tokens:
-        raise ArgumentError("generate: the prompt is empty; it takes a character at least")
+        raise ArgumentError("generate: the prompt is empty; it needs at least one character")
     if options.tokens < 0:
         raise ArgumentError(f"generate: tokens is {options.tokens}; it cannot be negative")
     if model.config.n_positions < 2:
-        raise ArgumentError("generate: a model of one position sees no token before the next")
+        raise ArgumentError("generate: a model with a single position sees no previous token")
     generator = wg.random.Generator(options.seed)
     end, positions = len(tokens) + options.tokens, model.config.n_positions
     while len(tokens) < end:  # the model sees the last of the tokens, as many as leave room for as many again
@@ -128,10 +130,10 @@ def _first_text(tokenizer: Tokenizer) -> str:
 
 
 def tune(options: Namespace) -> int:
-    """`wengert tune` of a recipe: the kernels of its steps, chosen by timing them."""
+    """`wengert tune` for a recipe: choose the kernels of its steps by timing them."""
     recipe = _recipe(options.target, {**_changes(options), **ALONE, "tune": options.seconds, "compile": True})
     if is_host(recipe.device):
-        raise ArgumentError("tune: programs on the CPU have one way to run; --device cuda takes a GPU")
+        raise ArgumentError("tune: programs on the CPU have nothing to choose from; use --device cuda for a GPU")
     with tempfile.TemporaryDirectory() as folder:
         run = Run(recipe, folder)
         try:
@@ -180,15 +182,15 @@ def _script_of(recipe: Recipe) -> str:
 
 
 def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
-    """Raise where a checkpoint names a Python file: whoever made the checkpoint chose what would run."""
+    """Raise an error where a checkpoint names a Python file: whoever made the checkpoint chose what would run."""
     if _script_of(recipe) and not is_trusted:
         raise ArgumentError(
-            f"the checkpoint names the Python file {recipe.data!r}, which this would run. If you trust it: {command}"
+            f"the checkpoint names the Python file {recipe.data!r}, which would be run. If you trust it: {command}"
         )
 
 
 def _asked(options: Namespace, changes: dict[str, Any]) -> tuple[Recipe, Path | None]:
-    """The recipe of the run that is asked for, and the checkpoint that it goes on from, if it does."""
+    """The recipe of the requested run, and the checkpoint that it resumes from, if any."""
     if not options.resume:
         return _recipe(options.data, changes), None
     path = Path(ranks.first_text(str(located(options.resume))))
@@ -200,7 +202,7 @@ def _asked(options: Namespace, changes: dict[str, Any]) -> tuple[Recipe, Path | 
     trusted = f"wengert train {stored.data} --resume {options.resume}"
     _require_trust(stored, options.trust or options.data == stored.data, trusted)
     if other:
-        raise ArgumentError(f"a run goes on with the {other[0]} it had; without --resume another begins")
+        raise ArgumentError(f"a resumed run keeps its {other[0]}; leave out --resume to start another run")
     return recipe, path
 
 
@@ -217,7 +219,7 @@ def _new_folder(out: str | None, recipe: Recipe) -> Path:
     """The folder asked for, if it has no run yet; else a new one below `runs`."""
     if out is not None:
         if (Path(out) / "checkpoints").exists():
-            raise ArgumentError(f"{out!r} has a run already: go on with --resume {out}, or name another folder")
+            raise ArgumentError(f"{out!r} already has a run: continue it with --resume {out}, or name another folder")
         return Path(out)
     names = [recipe.title, *(f"{recipe.title}-{i}" for i in range(2, 10000))]
     return next(folder for name in names if not (folder := Path("runs") / name).exists())
@@ -229,16 +231,13 @@ def _new_folder(out: str | None, recipe: Recipe) -> Path:
 def _introduce(run: Run) -> None:
     recipe, task = run.recipe, run.task
     count = sum(parameter.size for parameter in task.model.parameters())
-    begun = f", going on at step {run.step}" if run.step else ""
-    to_choose = f"{len(task.validation):,} to choose by, " if task.validation is not None else ""
-    print(
-        f"{recipe.title}: {len(task.train):,} examples to learn from, {to_choose}{len(task.test):,} to test with"
-        + begun
-    )
+    begun = f", resuming at step {run.step}" if run.step else ""
+    to_choose = f"{len(task.validation):,} for validation, " if task.validation is not None else ""
+    print(f"{recipe.title}: {len(task.train):,} training examples, {to_choose}{len(task.test):,} test examples" + begun)
     over = f", {recipe.ranks} ranks" if recipe.ranks > 1 else ""
     print(f"{count:,} parameters, {recipe.device}, {recipe.dtype}, {run.total:,} updates{over}", flush=True)
     if not recipe.compile:
-        print("steps run dynamically: resumed, the run may differ in the last bits")
+        print("steps run dynamically: a resumed run may differ in the last bits")
 
 
 def _tell(results: dict[str, float], count: int) -> None:

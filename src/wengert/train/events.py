@@ -1,4 +1,4 @@
-"""TensorBoard's event files: numbers by name and step, for those who look at their runs there.
+"""TensorBoard's event files: numbers by name and step, for viewing runs in TensorBoard.
 
 A file is a sequence of records: length, its checksum, data, its checksum. The data is an Event in the protocol-buffer
 encoding, of which little is needed: the time, the step and one number.
@@ -15,7 +15,7 @@ from typing import IO
 
 
 class EventFile:
-    """A new event file in a folder, to which numbers are added."""
+    """A new TensorBoard event file in a folder, to which scalars are added."""
 
     def __init__(self, folder: Path) -> None:
         name = f"events.out.tfevents.{int(time.time())}.wengert.{os.getpid()}.{os.urandom(2).hex()}"
@@ -23,13 +23,13 @@ class EventFile:
         self._write(_text(3, "brain.Event:2"))
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Note numbers by name at a step."""
+        """Add scalars by name at a step."""
         shown = b"".join(_bytes(1, _text(1, name) + _float(2, value)) for name, value in values.items())
         self._write(_integer(2, step) + _bytes(5, shown))
         self._file.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._file.close()
 
     def _write(self, event: bytes) -> None:
@@ -43,7 +43,7 @@ def record(content: bytes) -> bytes:
 
 
 def masked(content: bytes) -> int:
-    """The checksum of a record: CRC-32C, turned and shifted so that a checksum of checksums is none."""
+    """The checksum of a record: CRC-32C, rotated and offset, as TensorFlow's record format requires."""
     crc = crc32c(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

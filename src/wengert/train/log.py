@@ -1,4 +1,4 @@
-"""The log of a run: a JSON object a line in `log.jsonl`, and TensorBoard's event files beside it."""
+"""The log of a run: one JSON object per line in `log.jsonl`, and TensorBoard event files beside it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from wengert.train.events import EventFile
 
 
 class NoLog:
-    """The log of a rank that leaves it to rank 0."""
+    """The log of a rank other than 0, which writes nothing."""
 
     def note(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
-        """Note nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
 
 class Log:
-    """Notes numbers by step. A resumed run goes on in the same file."""
+    """Logs numbers by step. A resumed run continues in the same file."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ class Log:
         self._start = time.perf_counter()
 
     def note(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
-        """Note numbers of a kind ("train", "test") at a step."""
+        """Log numbers of a kind ("train", "test") at a step."""
         seconds = round(time.perf_counter() - self._start, 3)
         self._lines.write(json.dumps({"kind": kind, "step": step, "seconds": seconds, **values}) + "\n")
         self._lines.flush()
@@ -39,6 +39,6 @@ class Log:
         self._events.add(step, numbers)
 
     def close(self) -> None:
-        """End the files."""
+        """Close the files."""
         self._lines.close()
         self._events.close()

@@ -21,7 +21,7 @@ OPTIMIZERS = {
 
 
 def make_optimizer(settings: Mapping[str, Any], model: nn.Module) -> optim.Optimizer:
-    """The optimizer of a recipe. Weight decay is for matrices and filters, not for biases and norms."""
+    """Create the optimizer of a recipe. Weight decay applies to matrices and filters, not to biases and norms."""
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     name = options.pop("name", "adamw")
     if not isinstance(name, str) or name not in OPTIMIZERS:
@@ -43,7 +43,7 @@ def make_optimizer(settings: Mapping[str, Any], model: nn.Module) -> optim.Optim
 
 
 def rate_factor(schedule: Mapping[str, Any], step: int, total: int) -> float:
-    """By what the learning rate is multiplied at a step (the first is 0) of a schedule over `total` of them.
+    """The factor of the learning rate at a step (counted from 0) of a schedule over `total` steps.
 
     >>> [round(rate_factor({"name": "linear", "warmup": 0.25}, step, 8), 2) for step in range(9)]
     [0.33, 0.67, 1.0, 0.83, 0.67, 0.5, 0.33, 0.17, 0.0]

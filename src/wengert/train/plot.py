@@ -1,8 +1,7 @@
-"""The plot of a run as SVG: a panel for each measure, with its course in training and in testing over steps and epochs.
+"""The plot of a run as SVG: a panel for each metric, with its training and test curves over the steps.
 
-A panel's range is that of the values after the first twentieth of the steps. A curve that leaves it ends at the edge,
-where a triangle and a number say how far it goes. The drawing has no background, and its colours can be read on a light
-and on a dark page.
+The panel's range is that of the curves after the first twentieth of the steps; earlier values outside it are clipped at
+its edge.
 """
 
 from __future__ import annotations

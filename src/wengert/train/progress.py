@@ -1,4 +1,4 @@
-"""What a run shows while it goes: one line that is kept up to date in a terminal, plain lines elsewhere.
+"""The progress display of a run: one updating line in a terminal, plain lines elsewhere.
 
 In: reports. Needs `rich` for the terminal; without it lines are printed as they are elsewhere.
 """
@@ -24,7 +24,7 @@ SECONDS_BETWEEN_FRAMES = 0.125
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """How a run is going."""
+    """The progress of a run."""
 
     epoch: int
     epochs: int
@@ -38,7 +38,7 @@ class ProgressReport:
     device: str = HOST
 
     def fields(self) -> list[str]:
-        """The parts of a line."""
+        """The parts of a progress line."""
         return [
             *(f"{name} {shown(name, value)}" for name, value in self.values.items()),
             f"{counted(self.rate)} {self.unit}/s",
@@ -48,7 +48,7 @@ class ProgressReport:
 
 
 class Lines:
-    """Plain lines, now and then."""
+    """Prints plain lines at intervals."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
@@ -60,18 +60,18 @@ class Lines:
         pass
 
     def show(self, report: ProgressReport) -> None:
-        """Tell how it is going, if it is time to."""
+        """Show the progress, if an update is due."""
         if time.perf_counter() - self._last >= SECONDS_BETWEEN_LINES:
             self.line("  ".join([epoch_of(report), *report.fields()]))
 
     def line(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self._last = time.perf_counter()
         print(text, flush=True)
 
 
 class Live:
-    """A line with a bar in the terminal, and lines that stay above it."""
+    """A progress bar in the terminal, with permanent lines above it."""
 
     def __init__(self, rich_progress: Any) -> None:
         self._progress = rich_progress.Progress(
@@ -93,7 +93,7 @@ class Live:
         self._progress.stop()
 
     def show(self, report: ProgressReport) -> None:
-        """Bring the line up to date, if it is time to."""
+        """Update the bar, if an update is due."""
         if time.perf_counter() - self._last < SECONDS_BETWEEN_FRAMES:
             return
         self._last = time.perf_counter()
@@ -101,12 +101,12 @@ class Live:
         self._progress.update(self._task, completed=report.done, description=epoch_of(report), line=line)
 
     def line(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self._progress.console.print(text, markup=False, highlight=False)
 
 
 class NoScreen:
-    """What a rank shows that leaves it to rank 0: nothing."""
+    """The screen of a rank other than 0, which shows nothing."""
 
     def __enter__(self) -> NoScreen:
         return self
@@ -122,13 +122,13 @@ class NoScreen:
 
 
 class Pace:
-    """How fast updates come, from the time they took lately."""
+    """The pace of updates, from their recent times."""
 
     def __init__(self, step: int) -> None:
         self._marks = deque([(time.perf_counter(), step)], maxlen=100)
 
     def advance(self, step: int) -> tuple[float, float]:
-        """The seconds since the last mark, and the updates a second over the marks kept."""
+        """The seconds since the last mark, and the updates per second over the recent marks."""
         now = time.perf_counter()
         since = now - self._marks[-1][0]
         self._marks.append((now, step))
@@ -137,7 +137,7 @@ class Pace:
 
 
 def screen() -> Lines | Live | NoScreen:
-    """What suits the output; of several ranks the first prints lines, which a launcher passes on one by one."""
+    """The screen that suits the output; of several ranks only the first prints lines, which a launcher passes on."""
     if current.rank:
         return NoScreen()
     if current.size > 1 or not sys.stdout.isatty():
@@ -153,7 +153,7 @@ def screen() -> Lines | Live | NoScreen:
 
 
 def epoch_of(report: ProgressReport) -> str:
-    """Which epoch it is."""
+    """The current epoch."""
     return f"epoch {report.epoch:{len(str(report.epochs))}}/{report.epochs}"
 
 
@@ -167,12 +167,12 @@ def summary(report: ProgressReport, kind: str, tested: Mapping[str, float], seco
 
 
 def shown(name: str, value: float) -> str:
-    """A measure as people read it: accuracies as percentages."""
+    """A metric formatted for reading: accuracies as percentages."""
     return f"{value:.2%}" if name == "accuracy" else f"{value:.4f}"
 
 
 def counted(number: float) -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> counted(950.4), counted(12_345.0)
     ('950', '12.3k')
@@ -181,7 +181,7 @@ def counted(number: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A span of time.
+    """A duration, formatted.
 
     >>> clock(75), clock(3700)
     ('1:15', '1:01:40')
@@ -192,7 +192,7 @@ def clock(seconds: float) -> str:
 
 
 def memory(device: str = HOST) -> str:
-    """The memory that is held on a GPU, or by the process."""
+    """The memory in use on a GPU, or by the process."""
     if not is_host(device):
         on_gpu = wg.cuda.memory(device)
         held = on_gpu.live + on_gpu.arena

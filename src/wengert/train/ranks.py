@@ -1,7 +1,7 @@
-"""Ranks of a run: started by the command, checked against the recipe, and what they have to agree on.
+"""Ranks of a run: starting them, checking them against the recipe, and agreeing on decisions.
 
-Every rank trains; rank 0 alone writes and speaks. What one rank decides (a folder's name, a wish to stop) and all have
-to know goes through the functions here.
+Every rank trains; only rank 0 writes and prints. Decisions of one rank that all must know (a folder's name, a request
+to stop) go through the functions here.
 """
 
 from __future__ import annotations
@@ -28,37 +28,38 @@ STAGES = range(4)
 
 
 def check_ranks(ranks: int, shard: int, parts: int, batch_size: int, compiled: bool) -> None:
-    """Raise where ranks cannot share a batch, or its parts, and where they would run without programs."""
+    """Raise an error if ranks cannot share a batch or its parts, or if they would run uncompiled."""
     if shard not in STAGES:
-        raise ArgumentError(f"shard is {shard}; it is a stage of ZeRO, 1, 2 or 3, or 0 for none")
+        raise ArgumentError(f"shard must be a stage of ZeRO, 1, 2 or 3, or 0 for none, not {shard}")
     if parts & (parts - 1):
         raise ArgumentError(f"parts is {parts}; it is a power of two, such as {1 << (parts - 1).bit_length()}")
     if parts and parts % ranks:
         raise ArgumentError(
-            f"{parts} parts cannot be shared equally by {ranks} ranks; take ranks that divide {parts}, or other parts"
+            f"{parts} parts cannot be shared equally by {ranks} ranks; choose a number of ranks that divides {parts}, "
+            "or other parts"
         )
     cut, whom = (parts, "parts") if parts else (ranks, "ranks")
     if batch_size % cut:
         near = -(-batch_size // cut) * cut
-        raise ArgumentError(f"a batch of {batch_size} does not divide among {cut} {whom}; --batch-size {near} does")
+        raise ArgumentError(f"a batch of {batch_size} does not divide among {cut} {whom}; --batch-size {near} would")
     if not compiled and (ranks > 1 or parts):
         raise ArgumentError(f"steps over {cut} {whom} are compiled; leave out --no-compile (compile = false)")
 
 
 def check_examples(count: int, ranks: int, parts: int, batch_size: int) -> None:
-    """Raise where all training examples are less than a batch, and cannot be shared."""
+    """Raise an error if the training examples are fewer than a batch and cannot be shared."""
     cut, whom = (parts, "parts") if parts else (ranks, "ranks")
     if count < batch_size and count % cut:
-        hint = f"--batch-size {count // cut * cut} does" if count >= cut else f"there are to be {cut} at least"
+        hint = f"--batch-size {count // cut * cut} does" if count >= cut else f"at least {cut} are needed"
         raise ArgumentError(f"the {count} training examples do not divide among {cut} {whom}; {hint}")
 
 
 def mesh_of(ranks: int, parts: int) -> Mesh | None:
-    """The mesh that a run is spread over; None where one process computes each batch at once."""
+    """The mesh of a run; None if a single process computes each whole batch."""
     if ranks != current.size:
         have = "1 process" if current.size == 1 else f"{current.size} ranks"
         raise ArgumentError(
-            f"the recipe is for {ranks} {_ranks(ranks)}, and this is a world of {have}. `wengert train` starts ranks "
+            f"the recipe is for {ranks} {_ranks(ranks)}, but this world has {have}. `wengert train` starts ranks "
             f"itself; a script says Recipe(ranks={current.size})"
         )
     return Mesh(data=ranks) if ranks > 1 or parts else None
@@ -77,7 +78,7 @@ def is_rank() -> bool:
 
 
 def run_as_ranks(ranks: int, arguments: Sequence[str]) -> int:
-    """Run this command again, as so many ranks; the exit status."""
+    """Run this command again on this many ranks; returns the exit status."""
     found = mpiexec.find()
     if found is None or importlib.util.find_spec("mpi4py") is None:
         what = "mpiexec is" if found is None else "mpi4py is"
@@ -89,11 +90,12 @@ def run_as_ranks(ranks: int, arguments: Sequence[str]) -> int:
 
 
 def joined(asked: int | None) -> int:
-    """Start the world that a launcher made for this process; its ranks, which are as many as were asked for, if any."""
+    """Join the world that a launcher made for this process; checks that it has the requested number of ranks, if
+    any."""
     place = launched()
     if asked not in (None, place.size):
         raise ArgumentError(
-            f"--ranks is {asked}, and {place.launcher} started {place.size}; leave out --ranks, or start {asked}"
+            f"--ranks is {asked}, but {place.launcher} started {place.size}; leave out --ranks, or start {asked}"
         )
     if current.size == 1:
         start()
@@ -104,14 +106,14 @@ def joined(asked: int | None) -> int:
 
 
 def largest(number: int) -> int:
-    """The largest of the numbers that the ranks give."""
+    """The largest of the ranks' numbers."""
     if current.size == 1:
         return number
     return int(communicator(current.group()).all_gather(np.array([number], np.int64), 0).max())
 
 
 def first_text(text: str) -> str:
-    """The text that rank 0 gives, on every rank."""
+    """The text of rank 0, on every rank."""
     if current.size == 1:
         return text
     given = text.encode() if current.rank == 0 else b""
@@ -123,7 +125,7 @@ def first_text(text: str) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Inside, the folder is this run's alone. Rank 0 holds the lock; where it cannot, every rank raises."""
+    """A context that locks the folder for this run. Rank 0 holds the lock; if it cannot, every rank raises an error."""
     lock, error = FolderLock(folder), None
     if current.rank == 0:
         try:
@@ -143,11 +145,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def note_step(number: int) -> None:
-    """A step begins, in case this rank is lost in it."""
+    """Report that a step begins, in case this rank is lost during it."""
     if control.current is not None:
         control.current.step(number)
 
 
 def asked_to_stop() -> int:
-    """The signal by which the launcher was asked to stop this job; 0 if it was not."""
+    """The signal that asked the launcher to stop this job; 0 if none did."""
     return 0 if control.current is None else control.current.asked_to_stop

@@ -1,4 +1,4 @@
-"""Recipes: all that a training run is told, from a TOML file, a Python file or the command line; checked as a whole.
+"""Recipes: all settings of a training run, from a TOML file, a Python file or the command line; checked as a whole.
 
 A recipe names a data set and a model, and has the numbers of the training. Those that come with Wengert, one for each
 data set and model, are in the folder `recipes` beside this file.
@@ -28,7 +28,7 @@ SHARE_TO_STOP_BY = 0.1  # of the training examples, where a run may stop early
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train, on what, and how.
+    """A recipe: what to train, on what data, and how.
 
     >>> Recipe(data="mnist", model="mlp", epochs=3).batch_size
     128
@@ -85,13 +85,13 @@ class Recipe:
         for name, hint in get_type_hints(Recipe).items():
             check_kind(name, getattr(self, name), hint)
         for name in ("epochs", "batch_size", "accumulate", "keep", "ranks"):
-            check(name, getattr(self, name), getattr(self, name) >= 1, "from 1 on")
+            check(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         for name in ("patience", "limit", "save_every", "workers", "parts"):
-            check(name, getattr(self, name), getattr(self, name) >= 0, "not negative")
+            check(name, getattr(self, name), getattr(self, name) >= 0, "non-negative")
         for name in ("clip", "tune"):
-            check(name, getattr(self, name), 0 <= getattr(self, name) < LARGEST, f"not negative and below {LARGEST:g}")
+            check(name, getattr(self, name), 0 <= getattr(self, name) < LARGEST, f"non-negative and below {LARGEST:g}")
         for name in ("smoothing", "validation"):
-            check(name, getattr(self, name), 0 <= getattr(self, name) < 1, "from 0 to below 1")
+            check(name, getattr(self, name), 0 <= getattr(self, name) < 1, "at least 0 and below 1")
         one_of("dtype", self.dtype, DTYPES)
         for name, settings in TABLES.items():
             check_table(name, getattr(self, name), settings)
@@ -107,11 +107,11 @@ class Recipe:
 
     @property
     def held_back(self) -> float:
-        """The share of the training examples to choose by."""
+        """The fraction of the training examples held back for validation."""
         return self.validation or (SHARE_TO_STOP_BY if self.patience else 0.0)
 
     def changed(self, changes: Mapping[str, Any]) -> Recipe:
-        """The recipe with some values replaced. `lr` is the optimizer's."""
+        """A copy of the recipe with some values replaced. `lr` is the optimizer's."""
         changes = dict(changes)
         if "lr" in changes:
             changes["optimizer"] = {**self.optimizer, "lr": changes.pop("lr")}
@@ -130,24 +130,24 @@ class Recipe:
 
 
 def make(values: Mapping[str, Any], source: str = "the recipe") -> Recipe:
-    """A recipe from its values by name; raises for one that there is not."""
+    """Make a recipe from values by name; unknown names raise an error that suggests the closest match."""
     names = [f.name for f in dataclasses.fields(Recipe)]
     if not isinstance(values, Mapping):
-        raise ArgumentError(f"{source} is {values!r}; it is a table")
+        raise ArgumentError(f"{source} must be a table, not {values!r}")
     known_names(source, values, names)
     if not values.get("data"):
-        raise ArgumentError(f"{source} names no data set: it takes data = ...")
+        raise ArgumentError(f"{source} names no data set: add data = ...")
     return Recipe(**values)
 
 
 def read(path: Path) -> Recipe:
-    """The recipe of a TOML file."""
+    """Read the recipe in a TOML file."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileError(f"{str(path)!r} is not TOML: {error}") from None
     except RecursionError:
-        raise FileError(f"{str(path)!r} is not TOML that can be read: it is nested too deeply") from None
+        raise FileError(f"{str(path)!r} cannot be parsed as TOML: it is nested too deeply") from None
     return make(values, str(path))
 
 
@@ -157,7 +157,7 @@ def _check_rate(rate: Any) -> None:
 
 
 def built_in(data: str, model: str) -> Recipe:
-    """The recipe that comes with Wengert for a data set and a model; for the simplest model if none is named."""
+    """The built-in recipe for a data set and a model (by default the simplest model)."""
     titles = sorted(path.stem for path in RECIPES.glob("*.toml"))
     recipes = [read(RECIPES / f"{title}.toml") for title in titles]
     of_data = [recipe for recipe in recipes if recipe.data == data]

@@ -1,8 +1,8 @@
 """A training run, from a recipe to a trained model: epochs of updates, an evaluation and a checkpoint after each.
 
-The state of a run is a checkpoint; a run made from one goes on as if it had never stopped. Steps are compiled, so that
-they give the same bits in every process. A run of several ranks is this same class on each of them: all compute and
-save their blocks, rank 0 alone writes the rest and shows how it goes.
+The state of a run is a checkpoint; a run resumed from one continues as if it had never stopped. Steps are compiled, so
+that they give the same bits in every process. A run of several ranks is this same class on each of them: all compute
+and save their blocks, only rank 0 writes the rest and shows progress.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AHEAD = 8  # updates that a GPU is given before the values of the first are look
 
 
 class Run:
-    """A run of a recipe, whose results go to the folder `out`. With a checkpoint, its state or its path, it goes on
+    """A run of a recipe, whose results go to the folder `out`. With a checkpoint (its state or its path), it resumes
     from there. A recipe with `parts` sets `wg.config.parts` until the run is closed.
 
     >>> import tempfile, wengert as wg
@@ -91,7 +91,9 @@ class Run:
         self.validations = None if held_back is None else self._evaluation_loader(held_back)
         self.updates_per_epoch = len(self.loader) // recipe.accumulate
         if not self.updates_per_epoch:
-            raise ArgumentError(f"an epoch of {len(self.loader)} batches has no update of {recipe.accumulate} batches")
+            raise ArgumentError(
+                f"an epoch of {len(self.loader)} batches is too short for an update of {recipe.accumulate} batches"
+            )
         self.total = self.updates_per_epoch * recipe.epochs
         self.checkpoints = Checkpoints(self.out / "checkpoints", recipe.keep)
         self.step = 0
@@ -125,7 +127,7 @@ class Run:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that the run depends on from here on."""
+        """The complete state needed to resume the run."""
         tokenizer = self.task.tokenizer
         return {
             "step": self.step,
@@ -145,7 +147,7 @@ class Run:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
         check_state(state)
         with fitting("model"):
             self.task.model.load_state_dict(state["model"])
@@ -165,13 +167,13 @@ class Run:
             setattr(self, name, state[name])
 
     def save(self, is_best: bool = False) -> Path:
-        """Write a checkpoint; of several ranks each its blocks, in the background."""
+        """Write a checkpoint; with several ranks, each writes its blocks, in the background."""
         return self.checkpoints.save(self.step, self.state(), is_best)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def update(self) -> dict[str, float]:
-        """One update of the parameters, from the next batches; the means of its values."""
+        """Make one update of the parameters from the next batches; returns the means of its metrics."""
         self.task.model.train()
         return self._looked_at(self._recorded_update())
 
@@ -226,11 +228,11 @@ class Run:
         what = f"the loss is {means['loss']:g}"
         if math.isfinite(means["loss"]):
             what += f" and the norm of the gradients {means['norm']:g}"
-        hint = "The parameters are as they were before it; a lower --lr may help"
+        hint = "The parameters are unchanged; a lower --lr may help"
         raise NaNError(f"step {update.step}: {what}{where}\n{hint}")
 
     def evaluate(self) -> dict[str, float]:
-        """The means of the objective's values over all test examples."""
+        """Compute the means of the objective's metrics over all test examples."""
         return self._evaluated(self.tests)
 
     def _evaluated(self, loader: DataLoader) -> dict[str, float]:
@@ -241,7 +243,7 @@ class Run:
         return {name: value / weight for name, value in totals.items()}
 
     def close(self) -> None:
-        """End what prepares batches."""
+        """Stop preparing batches."""
         if wg.config.parts != self._parts_before:
             wg.config.parts = self._parts_before
         for loader in (self.loader, self.tests, self.validations):
@@ -252,7 +254,7 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        """Whether all epochs are over, or no better result came for too long."""
+        """Whether all epochs are done, or the result has not improved for too long."""
         patience = self.recipe.patience
         return self.evaluated >= self.recipe.epochs or bool(patience and self.waited >= patience)
 
@@ -261,7 +263,7 @@ class Run:
         return (self.evaluated + 1) * self.updates_per_epoch
 
     def train(self) -> dict[str, float]:
-        """Train to the end; the results on the test examples. The folder is this run's alone meanwhile."""
+        """Train to the end; returns the results on the test examples. The folder is locked meanwhile."""
         self._check_place()
         with locked(self.out):
             return self._trained()
@@ -293,7 +295,7 @@ class Run:
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
 
     def _check_place(self) -> None:
-        """Raise where a checkpoint's counts are not those of a run over this data."""
+        """Raise an error where a checkpoint's counts are not those of a run over this data."""
         begun = self.evaluated * self.updates_per_epoch
         if not begun <= self.step <= self._end_of_epoch or self.loader.next_batch >= len(self.loader):
             raise FileError(

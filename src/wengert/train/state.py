@@ -1,6 +1,7 @@
-"""The state of a run as a checkpoint holds it: what must be there, of which kind, before a run goes on from it.
+"""The state of a run as a checkpoint holds it: the required fields and their types, checked before a run resumes from
+it.
 
-A checkpoint's checksums tell that it is what was written, not that a run wrote it. In: a loaded state. Out: nothing, or
+A checkpoint's checksums prove that it is unchanged, not that a run wrote it. In: a loaded state. Out: nothing, or
 a FileError that names the field.
 """
 
@@ -30,10 +31,12 @@ FIELDS: dict[str, tuple[type, ...]] = {
 
 
 def check_state(state: dict[str, Any]) -> None:
-    """Raise unless a state has the fields of a run, of their kinds."""
+    """Raise an error unless a state has the fields of a run, with the right types."""
     for name, kinds in FIELDS.items():
         if name not in state:
-            raise FileError(f"the checkpoint has no {name!r}: no run wrote it, or another version of Wengert did")
+            raise FileError(
+                f"the checkpoint has no {name!r}: it was not written by a run, or by another version of Wengert"
+            )
         value = state[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             _refuse(name, value)
@@ -52,16 +55,16 @@ def check_state(state: dict[str, Any]) -> None:
 
 
 def recipe_values(state: dict[str, Any]) -> dict[str, Any]:
-    """The values of the recipe in a state."""
+    """The recipe's values in a state."""
     values = state.get("recipe")
     if not isinstance(values, dict):
-        raise FileError(f"the checkpoint's recipe is {_shortened(values)}: no run wrote that")
+        raise FileError(f"the checkpoint's recipe is {_shortened(values)}, which no run would write")
     return values
 
 
 @contextmanager
 def fitting(name: str) -> Iterator[None]:
-    """Inside, what does not fit is told as the checkpoint's field of this name."""
+    """A context in which mismatches are reported for this field of the checkpoint."""
     try:
         yield
     except (WengertError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -78,7 +81,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _refuse(name: str, value: Any) -> None:
-    raise FileError(f"the checkpoint's {name.replace('_', ' ')} is {_shortened(value)}: no run wrote that")
+    raise FileError(f"the checkpoint's {name.replace('_', ' ')} is {_shortened(value)}, which no run would write")
 
 
 def _shortened(value: Any) -> str:

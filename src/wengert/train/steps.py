@@ -1,7 +1,7 @@
-"""The steps of a training: one update, one accumulation, one evaluation, each a program when compiled.
+"""The steps of training: one update, one accumulation, one evaluation, each a program when compiled.
 
-In: batches. Out: 0-d tensors by name. An update that would make a parameter infinite or NaN is left out, by selection
-in the graph: the model is then as it was, and the batch can be looked at.
+In: batches. Out: 0-d tensors by name. An update that would make a parameter infinite or NaN is skipped, by selection in
+the graph: the model then stays unchanged, and the batch can be inspected.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Steps:
         return {name: mean.detach() for name, mean in means.items()}
 
     def look_closely(self, batch: tuple[wg.Tensor, ...]) -> None:
-        """Compute the loss and the gradients of a batch dynamically and look at each."""
+        """Compute the loss and the gradients of a batch dynamically, and check each value for NaN and infinities."""
         for value in self._backward(batch).values():
             float(value)
         for parameter in self.parameters:
@@ -126,8 +126,8 @@ class Steps:
         if "loss" not in values or values["loss"].ndim == 0:
             found = values["loss"].shape if "loss" in values else "none"
             raise ShapeError(
-                "an objective gives a dict with a loss for each example, (N,), so that an evaluation can leave out "
-                f"what pads a batch; its loss here is {found}. Losses take reduction='none'"
+                "an objective must return a dict with one loss for each example, (N,), so that an evaluation can "
+                f"ignore padding; its loss here is {found}. Pass reduction='none' to the loss"
             )
         return values
 

@@ -1,6 +1,7 @@
-"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the update under way, a second at once.
+"""Stopping on a signal: the first Ctrl-C or SIGTERM asks a run to stop after the current update, a second one stops it
+at once.
 
-Of several ranks each may be asked, at its own moment; they agree after an update, and stop at the same one.
+With several ranks, each may be asked at a different moment; they agree after an update, and stop at the same one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wengert.train.ranks import asked_to_stop, largest
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop by a signal, and has saved its state.
+    """Raised when a signal asked a run to stop, after it has saved its state.
 
     >>> import wengert as wg
     >>> issubclass(wg.train.Interrupted, KeyboardInterrupt)
@@ -29,7 +30,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Whether a run was asked to stop, and by which signal."""
+    """Tracks whether a signal asked the run to stop, and which."""
 
     def __init__(self) -> None:
         self.signal_number = 0
@@ -38,12 +39,12 @@ class StopRequest:
         return self.signal_number != 0
 
     def agreed(self) -> int:
-        """The signal by which some rank was asked to stop, or the launcher of all; 0 if none was. All ranks ask."""
+        """The signal that asked any rank, or the launcher, to stop; 0 if none did. All ranks must call it."""
         return largest(self.signal_number or asked_to_stop())
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Inside, signals are requests to stop; in the main thread, which is the one that gets them."""
+        """A context in which signals are requests to stop; only in the main thread, which receives signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

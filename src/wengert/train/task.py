@@ -1,8 +1,7 @@
-"""Tasks: what there is to learn. In: a recipe. Out: data sets, a model, and the objective that joins them.
+"""Tasks: data sets, a model, and the objective that joins them, made from a recipe.
 
-An objective is a function of the model and the arrays of a batch. It gives values by name, one for each example (or for
-each token): the `loss`, which is brought down, and what else is worth showing. An entry `weight` tells how much each
-counts.
+An objective is a function of the model and the arrays of a batch. It returns values by name, one for each example (or
+for each token): the `loss`, which is minimised, and other metrics. An entry `weight` is the weight of each.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Objective = Callable[..., dict[str, wg.Tensor]]
 
 @dataclass
 class Task:
-    """What there is to learn.
+    """A task: data sets, a model and an objective.
 
     >>> import wengert as wg
     >>> from wengert.train.task import build
@@ -56,7 +55,8 @@ class Task:
 
 
 def build(recipe: Recipe, tokenizer: Mapping[str, Any] | None = None) -> Task:
-    """The task of a recipe, its model drawn anew from the recipe's seed. A checkpoint's tokenizer is used again."""
+    """Build the task of a recipe, with its model initialised from the recipe's seed. A checkpoint's tokenizer is
+    reused."""
     wg.manual_seed(recipe.seed)
     if recipe.data.endswith(".py"):
         task = _from_file(recipe)
@@ -66,8 +66,8 @@ def build(recipe: Recipe, tokenizer: Mapping[str, Any] | None = None) -> Task:
         task = _classification(recipe)
     if recipe.validation and task.validation is None:
         raise ArgumentError(
-            "validation is a share of a data set of images; of a text the last part is tested with (validation under "
-            "[text]), and a file's data() gives a third data set"
+            "validation is a fraction of an image data set; a text uses its last part (validation under [text]), and "
+            "a file's data() returns a third data set"
         )
     if recipe.dtype == "float64":
         task.model.to(wg.float64)
@@ -80,7 +80,7 @@ def build(recipe: Recipe, tokenizer: Mapping[str, Any] | None = None) -> Task:
 
 @dataclass(frozen=True)
 class Images:
-    """A data set of images: how to read it, and the mean and the deviation of its pixels by channel."""
+    """A data set of images: how to load it, and the mean and standard deviation of its pixels by channel."""
 
     load: Callable[[str | None, int], tuple[Array, Array, Array, Array]]
     """From a folder, so many training examples at least, or all if that is 0."""
@@ -89,7 +89,7 @@ class Images:
     top: float = 255.0
 
     def scale_and_shift(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """What a pixel of each channel is multiplied by, and what is added, for a mean of 0 and a deviation of 1."""
+        """The scale and shift for each channel that normalise pixels to mean 0 and standard deviation 1."""
         pairs = list(zip(self.mean, self.std))
         return tuple(1 / (self.top * std) for _, std in pairs), tuple(-mean / std for mean, std in pairs)
 
@@ -161,10 +161,10 @@ def _image_model(recipe: Recipe, shape: tuple[int, ...]) -> nn.Module:
 
 @dataclass(frozen=True)
 class Classification:
-    """The objective of telling classes apart: cross-entropy, and how many are right.
+    """The classification objective: cross-entropy and accuracy.
 
-    Labels are class numbers, or probabilities (N, classes). `flat` is for models that take rows. Where a `scale` and a
-    `shift` are given for each channel, inputs are pixels as they were stored: a byte each on their way to a device.
+    Labels are class indices, or probabilities (N, classes). `flat` is for models that take rows. With a `scale` and a
+    `shift` for each channel, inputs are raw pixels, one byte each when copied to a device.
     """
 
     smoothing: float = 0.0
@@ -213,7 +213,7 @@ def _language(recipe: Recipe, description: Mapping[str, Any] | None) -> Task:
 def language_model(
     recipe: Recipe, description: Mapping[str, Any], tokenizer: Tokenizer | None = None
 ) -> tuple[models.GPT, Tokenizer]:
-    """The model of a recipe for text, and its tokenizer (made from its description unless it is there)."""
+    """The model of a text recipe, and its tokenizer (made from its description unless given)."""
     one_of("model for text", recipe.model, ("gpt",))
     tokenizer = tokenizer or _described(description)
     settings = _text_settings(recipe)
@@ -236,7 +236,7 @@ def _text_settings(recipe: Recipe) -> dict[str, Any]:
 
 def _text_of(recipe: Recipe) -> str:
     if not recipe.file:
-        raise ArgumentError("text takes a file to learn from: --file book.txt")
+        raise ArgumentError("text needs a file to train on: --file book.txt")
     try:
         return Path(recipe.file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -250,7 +250,7 @@ def _tokenizer(settings: Mapping[str, Any], text: str) -> Tokenizer:
     if settings["tokens"] == "character":
         return wgdata.CharacterTokenizer.of(text)
     if not settings.get("vocabulary"):
-        raise ArgumentError("GPT-2's tokens take the folder of its vocabulary: vocabulary = ... under [text]")
+        raise ArgumentError("GPT-2's tokenizer needs the folder of its vocabulary: vocabulary = ... under [text]")
     return wgdata.BytePairTokenizer(settings["vocabulary"])
 
 
@@ -260,7 +260,7 @@ def _lines(tokenizer: Tokenizer, text: str, buckets: Sequence[int]) -> wgdata.Se
 
 
 def language(model: nn.Module, tokens: wg.Tensor, targets: wg.Tensor) -> dict[str, wg.Tensor]:
-    """The objective of predicting the next token: cross-entropy of each that counts."""
+    """The objective of predicting the next token: the cross-entropy of each token that is not padding."""
     scores = model(tokens)
     losses = wg.cross_entropy(scores.reshape((-1, scores.shape[-1])), targets.reshape((-1,)), reduction="none")
     return {"loss": losses.reshape(targets.shape), "weight": targets != wgdata.sequences.IGNORED}
@@ -270,7 +270,7 @@ def language(model: nn.Module, tokens: wg.Tensor, targets: wg.Tensor) -> dict[st
 
 
 def module_of(path: str) -> ModuleType:
-    """A Python file as a module, imported by its name, so that worker processes can import it too."""
+    """Import a Python file as a module by its name, so that worker processes can import it too."""
     file = Path(path).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {path!r}")
@@ -287,16 +287,18 @@ def _from_file(recipe: Recipe) -> Task:
     missing = [name for name in ("data", "model") if not callable(getattr(module, name, None))]
     if missing:
         raise ArgumentError(
-            f"{recipe.data!r} has no function {missing[0]}(): a file to train defines data(), which gives data sets to "
-            "learn from and to test with (and to choose by, if there is a third), and model(); objective(model, "
-            "*batch) if it is not classification"
+            f"{recipe.data!r} has no function {missing[0]}(): a file to train must define model() and data(), which "
+            "returns a training and a test data set (and optionally a validation set); also objective(model, *batch) "
+            "for tasks other than classification"
         )
     sets = module.data()
     if not isinstance(sets, tuple) or len(sets) not in (2, 3) or not all(isinstance(s, wgdata.Dataset) for s in sets):
-        raise DTypeError(f"data() of {recipe.data!r} gives two or three wg.data.Dataset, not {type(sets).__name__}")
+        raise DTypeError(
+            f"data() of {recipe.data!r} must return two or three wg.data.Dataset, not {type(sets).__name__}"
+        )
     model = module.model()
     if not isinstance(model, nn.Module):
-        raise DTypeError(f"model() of {recipe.data!r} gives a wg.nn.Module, not {type(model).__name__}")
+        raise DTypeError(f"model() of {recipe.data!r} must return a wg.nn.Module, not {type(model).__name__}")
     objective = getattr(module, "objective", Classification(recipe.smoothing))
     train, test, *rest = sets
     return Task(train, test, model, objective, *rest)

@@ -1,4 +1,4 @@
-"""Updates under way: what they were made from, and values that come while later ones are computed."""
+"""Updates in progress: their inputs, and values that arrive while later updates are computed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Update(NamedTuple):
 
 
 def on_their_way(values: dict[str, wg.Tensor]) -> dict[str, Any]:
-    """Values that can be looked at while a GPU goes on with later updates."""
+    """Values that can be read while a GPU continues with later updates."""
     return {name: value if is_host(value.device) else wg.cuda.download(value) for name, value in values.items()}
 
 
 @contextmanager
 def errors_at(step: int) -> Iterator[None]:
-    """Inside, what goes wrong is told with the number of the step."""
+    """A context in which errors mention the number of the step."""
     try:
         yield
     except (ComputationError, OutOfRangeError) as error:
-        hint = "; are all labels (or tokens) among those of the model?" if "out of range" in error.message else ""
+        hint = "; are all labels (or tokens) in the model's range?" if "out of range" in error.message else ""
         raise type(error)(f"step {step}: {error.message}{hint}", error.location) from error
 
 

@@ -1,6 +1,6 @@
 """PyTorch's files (`.pt`, `.pth`): read without running anything in them, and written so that PyTorch reads them.
 
-`reader` and `writer` are what others call; which class tensors are of is theirs to say. `storages` has what a tensor is
+`reader` and `writer` are what others call; the caller chooses the class of tensors. `storages` has what a tensor is
 in a file, `archive` the zip archives, `unpickler` the machine that reads pickles, `names` what it knows, `tensors`
 what is made of it here. PyTorch need not be there.
 """

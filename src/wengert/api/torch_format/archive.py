@@ -1,7 +1,7 @@
 """The zip archives that PyTorch's files are: records by name, which are read whole or not at all.
 
-What the headers say is checked before anything is read by it: records lie within the file and not over one another,
-and what is packed may not be much larger than the file. So no file makes a reader take more memory than it is worth.
+Headers are checked before use: records must lie within the file without overlapping, and compressed data may not be
+much larger than the file. So no file can make a reader allocate excessive memory.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _BROKEN = (zipfile.BadZipFile, struct.error, NotImplementedError, UnicodeError, 
 
 
 def size_of(file: BinaryIO) -> int:
-    """The bytes of a file that is open."""
+    """The size of an open file in bytes."""
     return file.seek(0, os.SEEK_END)
 
 
 class Archive:
-    """The records of an archive of PyTorch, by name without the folder that all of them are in."""
+    """The records of a PyTorch archive, by name without the folder that contains them all."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -46,7 +46,7 @@ class Archive:
         self._check(infos)
         found = [match[1] for info in infos if (match := re.fullmatch(r"([^/]+)/data\.pkl", info.filename))]
         if len(found) != 1:
-            raise Problem("it is a zip archive, but none of PyTorch: it has no data.pkl")
+            raise Problem("it is a zip archive, but not one of PyTorch's: it has no data.pkl")
         self._records = {
             info.filename[len(found[0]) + 1 :]: info for info in infos if info.filename.startswith(f"{found[0]}/")
         }
@@ -56,49 +56,49 @@ class Archive:
 
     @property
     def is_script(self) -> bool:
-        """Whether it holds a compiled program (TorchScript)."""
+        """Whether the archive holds a compiled program (TorchScript)."""
         return "constants.pkl" in self or any(name.startswith("code/") for name in self._records)
 
     def read(self, name: str, expected: int | None = None) -> Bytes:
-        """The bytes of a record, which has so many of them."""
+        """Read the bytes of a record of known size."""
         info = self._records.get(name)
         if info is None:
             raise Problem(f"the record {name!r} is missing")
         if expected is not None and info.file_size != expected:
-            raise Problem(f"the record {name!r} has {info.file_size} bytes where its tensors have {expected}")
+            raise Problem(f"the record {name!r} has {info.file_size} bytes, but its tensors need {expected}")
         content = self._stored(info) if info.compress_type == zipfile.ZIP_STORED else self._unpacked(info)
         if zlib.crc32(content.data) != info.CRC:
-            raise Problem(f"the record {name!r} is not what was saved: its checksum differs")
+            raise Problem(f"the record {name!r} is corrupt: its checksum does not match")
         return content
 
     def text(self, name: str) -> str:
-        """A short record, as text."""
+        """Read a short record as text."""
         if self._records[name].file_size > 1000:
             raise Problem(f"the record {name!r} is too long")
         return self.read(name).tobytes().decode("ascii", "replace").strip()
 
     def _check(self, infos: list[zipfile.ZipInfo]) -> None:
-        """Raise unless what the table of contents says can be."""
+        """Raise an error unless what the table of contents says can be."""
         if len({info.filename for info in infos}) != len(infos):
-            raise Problem("a record is there twice")
+            raise Problem("a record occurs twice")
         end = 0
         for info in sorted(infos, key=lambda info: info.header_offset):
             if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise Problem(f"the record {info.filename!r} is encrypted or packed in an unusual way")
             if info.compress_type == zipfile.ZIP_STORED and info.file_size != info.compress_size:
-                raise Problem(f"the record {info.filename!r} has two sizes")
+                raise Problem(f"the record {info.filename!r} has two different sizes")
             if info.header_offset < end or info.header_offset + _LOCAL.size + info.compress_size > self._size:
-                raise Problem(f"the record {info.filename!r} does not lie where there is room for it")
+                raise Problem(f"the record {info.filename!r} does not lie within the file")
             end = info.header_offset + _LOCAL.size + info.compress_size
         total = sum(info.file_size for info in infos)
         if total > LARGEST_RATIO * self._size + SLACK:
-            raise Problem(f"{self._size:,} bytes would unpack to {total:,}, which no file of weights does")
+            raise Problem(f"{self._size:,} bytes would unpack to {total:,}, which no file of weights would")
 
     def _stored(self, info: zipfile.ZipInfo) -> Bytes:
         self._file.seek(info.header_offset)
         header = self._file.read(_LOCAL.size)
         if len(header) != _LOCAL.size or header[:4] != b"PK\x03\x04":
-            raise Problem(f"the record {info.filename!r} does not begin where it should")
+            raise Problem(f"the record {info.filename!r} does not begin at its offset")
         name_size, extra_size = _LOCAL.unpack(header)[-2:]
         self._file.seek(info.header_offset + _LOCAL.size + name_size + extra_size)
         content = np.empty(info.file_size, np.uint8)
@@ -112,7 +112,7 @@ class Archive:
         except (*_BROKEN, OSError, RuntimeError) as error:
             raise Problem(f"the record {info.filename!r} cannot be unpacked: {error}") from None
         if len(content) != info.file_size:
-            raise Problem(f"the record {info.filename!r} breaks off")
+            raise Problem(f"the record {info.filename!r} is truncated")
         return np.frombuffer(bytearray(content), np.uint8)
 
 
@@ -123,7 +123,7 @@ def _fill(file: BinaryIO, content: Bytes, name: str) -> None:
     while done < len(view):
         count = file.readinto(view[done:])  # type: ignore[attr-defined]
         if not count:
-            raise Problem(f"the record {name!r} breaks off after {done} of {len(view)} bytes")
+            raise Problem(f"the record {name!r} is truncated after {done} of {len(view)} bytes")
         done += count
 
 
@@ -131,9 +131,9 @@ def _fill(file: BinaryIO, content: Bytes, name: str) -> None:
 
 
 class ArchiveWriter:
-    """Writes records into an archive as PyTorch lays them out: stored, their bytes at multiples of 64.
+    """Writes records into an archive in PyTorch's layout: uncompressed, with their bytes aligned to 64.
 
-    There is no record `.format_version`: it would promise the gaps between records to the byte.
+    It writes no record `.format_version`, which would promise the exact gaps between records.
     """
 
     def __init__(self, file: BinaryIO, folder: str) -> None:

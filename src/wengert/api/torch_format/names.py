@@ -1,6 +1,6 @@
-"""The names that PyTorch's files use, and what stands for each here: dtypes, storages, tensors, containers.
+"""The names that PyTorch's files use, and their equivalents here: dtypes, storages, tensors, containers.
 
-What is in this table can be called with anything at all and does nothing but make a value.
+The functions in this table are safe to call with any arguments: they only make values.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _tensors(make: Make, make_parameter: MakeParameter) -> dict[str, Callable[..
         storage: Any, offset: Any, size: Any, stride: Any, grad: Any = False, hooks: Any = None, metadata: Any = None
     ) -> Any:
         if isinstance(storage, Storage) and storage.dtype is None:
-            raise Problem("a tensor lies in a storage without a dtype")
+            raise Problem("a tensor refers to a storage without a dtype")
         return made(storage, getattr(storage, "dtype", None), offset, size, stride, grad, metadata)
 
     def tensor_of(
@@ -154,7 +154,7 @@ def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
 
 def _counter(counts: Any = ()) -> Counter[Any]:
     if counts and not isinstance(counts, dict):
-        raise TypeError("a Counter is made of a dict")
+        raise TypeError("a Counter must be made from a dict")
     return Counter(counts or {})
 
 
@@ -162,7 +162,7 @@ def _bytearray(content: Any = b"", encoding: Any = None) -> bytearray:
     if isinstance(content, str):
         return bytearray(_encoded(content, encoding or "latin1"))
     if type(content) is not bytes:
-        raise TypeError("a bytearray is made of bytes")
+        raise TypeError("a bytearray must be made from bytes")
     return bytearray(content)
 
 
@@ -178,19 +178,19 @@ def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
 
 def _integer(value: Any) -> int:
     if type(value) is not int:
-        raise TypeError("a size is an integer")
+        raise TypeError("a size must be an integer")
     return value
 
 
 def _device(kind: Any, index: Any = None) -> str:
     if type(kind) is not str:
-        raise TypeError("a device has a name")
+        raise TypeError("a device must have a name")
     return kind if index is None else f"{kind}:{_integer(index)}"
 
 
 def _layout(name: Any) -> str:
     if name != "torch.strided":
-        raise Refusal(f"it has a tensor of the layout {shown(name)}; there are dense tensors here")
+        raise Refusal(f"it has a tensor of the layout {shown(name)}; Wengert supports dense tensors only")
     return str(name)
 
 
@@ -207,7 +207,7 @@ def _numpy() -> dict[str, Callable[..., Any]]:
 
 def _scalar(dtype: Any, content: Any) -> Any:
     if not isinstance(dtype, PickledDType) or type(content) is not bytes:
-        raise Refusal("it has a NumPy scalar that is no number")
+        raise Refusal("it has a NumPy scalar that is not a number")
     return np.frombuffer(content, dtype.dtype, 1)[0]
 
 
@@ -225,7 +225,7 @@ NOT_HERE = {
     "torch._utils._rebuild_qtensor": "a quantized tensor",
     "torch._utils._rebuild_nested_tensor": "a nested tensor",
     "torch._utils._rebuild_meta_tensor_no_storage": "a tensor without values (of the device meta)",
-    "torch._utils._rebuild_wrapper_subclass": "a tensor of a class of its own",
+    "torch._utils._rebuild_wrapper_subclass": "a tensor subclass",
 }
 
 
@@ -237,12 +237,12 @@ def finder(known: Mapping[str, Any]) -> Callable[[str, str], Any]:
         if full in known:
             return known[full]
         if full in NOT_HERE:
-            raise Refusal(f"it has {NOT_HERE[full]}, which there is not here ({full})")
+            raise Refusal(f"it has {NOT_HERE[full]}, which Wengert does not have ({full})")
         if full.startswith("torch.") and full.rsplit(".", 1)[1].endswith("Storage"):
-            raise Refusal(f"it has a tensor of a dtype that there is not here ({full})")
+            raise Refusal(f"it has a tensor of a dtype that Wengert does not have ({full})")
         raise Refusal(
-            f"it refers to {full}, which is no tensor, container or number; to read such a thing is to run what the "
-            "file says"
+            f"it refers to {full}, which is not a tensor, container or number; reading it would run code that the "
+            "file chooses"
         )
 
     return find

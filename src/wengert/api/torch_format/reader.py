@@ -1,4 +1,4 @@
-"""Reading PyTorch's files: the zip archives of today, and the older form that begins with a magic number.
+"""Reading PyTorch's files: the current zip archives, and the older format that begins with a magic number.
 
 In: a path or an open file, and what is to be made of tensors. Out: what was saved. Without `weights_only=False`
 nothing in a file is run; `unpickler` and `names` see to that. With it, Python's own pickle does what the file says.
@@ -38,13 +38,13 @@ MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."
 
 ZIP = b"PK\x03\x04"
 _ADVICE = (
-    "wengert.torch.load(path, weights_only=False) does, for a file that you trust as you trust a program; a "
-    "state_dict() saved by torch.save is read as it is"
+    "wengert.torch.load(path, weights_only=False) reads it, for a file that you trust as you would trust a program; "
+    "a state_dict() saved by torch.save can be read without it"
 )
 
 
 class Reading(NamedTuple):
-    """How a file is read: what is made of it, where it goes, and whether it may run anything."""
+    """How to read a file: what to make of it, which device to load onto, and whether it may run code."""
 
     make: Make
     make_parameter: MakeParameter
@@ -56,7 +56,7 @@ class Reading(NamedTuple):
 
 
 def is_torch_file(start: bytes) -> bool:
-    """Whether a file that begins like this may be one of PyTorch."""
+    """Whether a file that begins with these bytes may be a PyTorch file."""
     is_zip = start.startswith(ZIP) and start[8:9] != b"{"  # four bytes that a length of JSON may begin with, too
     return is_zip or (len(start) >= 13 and MAGIC.startswith(start[: len(MAGIC)]))
 
@@ -72,7 +72,7 @@ def read(
     find: Callable[[str, str], Any] | None = None,
     pickle_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """What `torch.save` wrote.
+    """Read what `torch.save` wrote.
 
     `make` makes a tensor of a `TensorInStorage`, `make_parameter` a parameter of a tensor and whether it requires grad.
     `names` are further names that a file may use, or other meanings of known ones: functions, which are called with
@@ -86,9 +86,9 @@ def read(
         try:
             return _read(opened, reading)
         except Refusal as refusal:
-            raise RefusedError(f"load: {name} is not read, for {refusal}. {_ADVICE}") from None
+            raise RefusedError(f"load: refused to read {name}: {refusal}. {_ADVICE}") from None
         except Problem as problem:
-            raise ArchiveError(f"load: {name} is damaged or no file of PyTorch: {problem}") from None
+            raise ArchiveError(f"load: {name} is corrupt or not a PyTorch file: {problem}") from None
         except MemoryError as error:
             if isinstance(error, WengertError):
                 raise
@@ -104,7 +104,7 @@ def _read(file: BinaryIO, reading: Reading) -> Any:
     if start == MAGIC:
         return _read_old(file, begin, reading)
     if start[:1] == b"\x80":
-        raise Refusal("it is a pickle, and no file of torch.save")
+        raise Refusal("it is a pickle, but torch.save did not write it")
     if not start:
         raise Problem("it is empty")
     raise Problem("it begins with neither a zip archive's bytes nor PyTorch's magic number")
@@ -135,13 +135,13 @@ def _read_archive(file: BinaryIO, reading: Reading) -> Any:
 def _described(described: Any, length: int) -> tuple[Any, ...]:
     """The description of a storage, checked."""
     if type(described) is not tuple or len(described) != length:
-        raise Problem("a storage is not described as one")
+        raise Problem("the description of a storage is malformed")
     kind, key, location, count = described[1:5]
     key, location = (part.decode() if type(part) is bytes else part for part in (key, location))
     if described[0] not in ("storage", b"storage") or not isinstance(kind, StorageKind):
-        raise Refusal(f"it has {shown(described[0])} in the place of a storage")
+        raise Refusal(f"it has {shown(described[0])} in place of a storage")
     if type(key) is not str or type(location) is not str or type(count) is not int or not 0 <= count < 1 << 60:
-        raise Problem("a storage is not described as one")
+        raise Problem("the description of a storage is malformed")
     return ("storage", kind, key, location, count, *described[5:])
 
 
@@ -158,7 +158,7 @@ def _as_kind(storage: Storage, kind: StorageKind) -> Storage:
     """A storage as this kind; what was read is the same."""
     if storage.dtype == kind.dtype:
         return storage
-    raise Problem(f"the storage {storage.key!r} is of two dtypes")
+    raise Problem(f"the storage {storage.key!r} has two different dtypes")
 
 
 def _unpickled(content: bytes, place: int, reading: Reading, storage: Callable[[Any], Any]) -> tuple[Any, int]:
@@ -181,7 +181,7 @@ def _callable(name: str, value: Any) -> Any:
 
 
 class _Pickle(pickle.Unpickler):
-    """Python's pickle, which runs what a file says, with our storages and tensors in the place of PyTorch's."""
+    """Python's pickle, which runs what a file says, with our storages and tensors in place of PyTorch's."""
 
     def __init__(self, file: Any, known: Mapping[str, Any], reading: Reading, storage: Callable[[Any], Any]) -> None:
         super().__init__(file, **reading.pickle_options)
@@ -226,7 +226,7 @@ def _read_old(file: BinaryIO, begin: int, reading: Reading) -> Any:
     names = keys.load()
     is_list = type(names) is list and all(type(name) in (str, int) for name in names)
     if not is_list or set(map(str, names)) != set(kinds):
-        raise Problem("its list of storages is not that of its tensors")
+        raise Problem("its list of storages does not match its tensors")
     storages = _old_storages(content, keys.place, [str(name) for name in names], kinds, order, reading)
 
     def storage(described: Any) -> Any:
@@ -277,13 +277,13 @@ def _old_storages(
     for name in names:
         kind, location, count = kinds[name]
         if content[place : place + 8] != struct.pack("<q" if order == "little" else ">q", count):
-            raise Problem(f"the storage {name!r} has another size than its tensors say, or is missing")
+            raise Problem(f"the storage {name!r} is missing, or its size does not match its tensors")
         end = place + 8 + count * _itemsize(kind)
         if end > len(content):
-            raise Problem(f"the storage {name!r} breaks off")
+            raise Problem(f"the storage {name!r} is truncated")
         raw = np.frombuffer(content, np.uint8, end - place - 8, place + 8).copy()
         storages[name] = _located(Storage(name, raw, kind.dtype, location, order != sys.byteorder), reading)
         place = end
     if place != len(content):
-        raise Problem("there is more behind the last storage")
+        raise Problem("there is extra data after the last storage")
     return storages

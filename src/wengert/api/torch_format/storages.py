@@ -1,4 +1,4 @@
-"""What a PyTorch file has of a tensor: a storage, which is a run of bytes, and how the tensor lies in it.
+"""A tensor in a PyTorch file: a storage, which is a run of bytes, and the tensor's layout in it.
 
 Several tensors may lie in one storage: weights that are tied, and views. What a tensor is made of it, `make` decides:
 a function of a `TensorInStorage`.
@@ -23,23 +23,23 @@ Array = np.ndarray[Any, Any]
 
 
 class ArchiveError(FileError, RuntimeError):
-    """A PyTorch file that is damaged, cut off, or no PyTorch file; the RuntimeError that PyTorch raises, too."""
+    """A file that is corrupt, truncated, or not a PyTorch file. It is a RuntimeError, which is what PyTorch raises."""
 
 
 class RefusedError(FileError, pickle.UnpicklingError):
-    """A PyTorch file with something in it that is not read: it might run code, or there is no such thing here."""
+    """A PyTorch file with content that is refused: it might run code, or Wengert has no equivalent."""
 
 
 class Problem(Exception):
-    """What is wrong with a file, on its way to where the file's name is known."""
+    """What is wrong with a file; the caller, which knows the file's name, turns it into an error."""
 
 
 class Refusal(Problem):
-    """What a file has that is not read."""
+    """Content of a file that is refused."""
 
 
 def shown(value: Any) -> str:
-    """What a file has, for a message: short, and without looking into containers, which may be endless."""
+    """A file's content for a message: short, and without descending into containers, which may be recursive."""
     if isinstance(value, (str, bytes)):
         return repr(value[:60])
     is_small = value is None or isinstance(value, (bool, float)) or (type(value) is int and abs(value) < 1 << 64)
@@ -96,7 +96,8 @@ ALIASES = {
 
 
 class Storage:
-    """A run of bytes of a file. `location` is where it is to lie: what `map_location` made of what the file says."""
+    """A run of bytes in a file. `location` is the device to load it onto: what `map_location` made of the file's
+    own."""
 
     def __init__(self, key: str, raw: Array, dtype: TorchDType | None, location: str, swapped: bool = False) -> None:
         self.key, self.raw, self.dtype, self.location = key, raw, dtype, location
@@ -105,15 +106,16 @@ class Storage:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes."""
         return int(self.raw.size)
 
     def cpu(self) -> Storage:
-        """The same on the host, for a `map_location` that is a function."""
+        """The same storage on the host, for a `map_location` that is a function."""
         return self._at(HOST)
 
     def cuda(self, device: Any = None) -> Storage:
-        """The same on a GPU, for a `map_location` that is a function: `lambda storage, location: storage.cuda(1)`."""
+        """The same storage on a GPU, for a `map_location` that is a function: `lambda storage, location:
+        storage.cuda(1)`."""
         return self._at(f"{CUDA}:{device}" if isinstance(device, int) else str(device or CUDA))
 
     def _at(self, location: str) -> Storage:
@@ -139,7 +141,7 @@ class Storage:
 
 
 class TensorInStorage(NamedTuple):
-    """A tensor as a file has it: which elements of a storage, by an offset and strides in elements."""
+    """A tensor as the file describes it: a view of a storage, with an offset and strides in elements."""
 
     storage: Storage
     dtype: TorchDType
@@ -152,28 +154,28 @@ class TensorInStorage(NamedTuple):
     is_negated: bool = False
 
     def check(self) -> None:
-        """Raise unless the tensor lies within its storage."""
+        """Raise an error unless the tensor lies within its storage."""
         numbers = (self.offset, *self.shape, *self.strides)
         if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
-            raise Problem("a tensor's shape, strides or offset are no sizes")
+            raise Problem("a tensor's shape, strides or offset are not valid sizes")
         if len(self.shape) != len(self.strides) or len(self.shape) > MOST_DIMENSIONS:
             raise Problem(f"a tensor has {len(self.shape)} sizes and {len(self.strides)} strides")
         count = self.storage.nbytes // self.dtype.stored.itemsize
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
         if 0 not in self.shape and last >= count:
             raise Problem(
-                f"a tensor of shape {list(self.shape)} and strides {list(self.strides)} from element {self.offset} on "
-                f"goes beyond the {count} elements of its storage {self.storage.key!r}"
+                f"a tensor of shape {list(self.shape)} and strides {list(self.strides)} from element {self.offset} "
+                f"extends beyond the {count} elements of its storage {self.storage.key!r}"
             )
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def is_whole(self) -> bool:
-        """Whether its elements lie side by side."""
+        """Whether its elements are contiguous."""
         expected = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size != 1 and stride != expected:
@@ -182,7 +184,7 @@ class TensorInStorage(NamedTuple):
         return True
 
     def array(self) -> Array:
-        """Its elements, as a view of the storage's where that is possible."""
+        """Its elements, as a view of the storage where that is possible."""
         flat = self.storage.typed(self.dtype)
         if not self.size:
             return np.empty(self.shape, self.dtype.read)
@@ -199,7 +201,7 @@ MapLocation = str | Mapping[str, str] | Callable[[Storage, str], Any] | None
 
 
 def located(storage: Storage, map_location: Any) -> str:
-    """Where a storage is to lie, by a `map_location` as PyTorch's: a device, a dict of devices, or a function."""
+    """The device for a storage, given a `map_location` as in PyTorch: a device, a dict of devices, or a function."""
     location = storage.location
     if map_location is None:
         return location
@@ -214,7 +216,7 @@ def located(storage: Storage, map_location: Any) -> str:
 
 
 def host_moves_to(map_location: MapLocation) -> str:
-    """Where what lies on the host is to lie."""
+    """The device for storages that the file has on the host."""
     return located(Storage("", np.empty(0, np.uint8), None, HOST), map_location)
 
 

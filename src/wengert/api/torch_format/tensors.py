@@ -20,7 +20,8 @@ MOST_COPIED = 1 << 30
 
 
 class TensorMaker:
-    """Makes tensors of what a file has, each distinct one once; on the host, or where a `map_location` said."""
+    """Makes tensors from a file's contents, each distinct one once, on the host or on the device `map_location`
+    chose."""
 
     def __init__(self, is_mapped: bool) -> None:
         self._is_mapped = is_mapped
@@ -53,7 +54,7 @@ class TensorMaker:
 
 
 def described(value: Any) -> TensorInStorage | None:
-    """A tensor of ours as PyTorch's files have them: whole, in a storage of its own."""
+    """One of our tensors as a PyTorch file describes it: contiguous, in a storage of its own."""
     if not isinstance(value, Tensor):
         return None
     array = Tensor.numpy(Tensor.detach(value))

@@ -37,7 +37,7 @@ class PickledFunction:
 
 
 class PickledClass(PickledFunction):
-    """A class that somebody has said is safe: pickles may make objects of it, and give them a state."""
+    """A class declared safe by the user: pickles may create objects of it and set their state."""
 
     def new(self, arguments: tuple[Any, ...]) -> Any:
         """A new object, which has not been initialised."""
@@ -46,7 +46,7 @@ class PickledClass(PickledFunction):
 
 
 class Buildable:
-    """What a pickle may give a state to, by `set_state`."""
+    """An object whose state a pickle may set, through `set_state`."""
 
     def set_state(self, state: Any) -> None:
         """Take the state."""
@@ -77,19 +77,19 @@ class PickleMachine:
                     return value
                 action = _ACTIONS.get(code)
                 if action is None:
-                    raise Refusal(f"a pickle has the instruction {bytes([code])!r}, which is not read")
+                    raise Refusal(f"the pickle has the instruction {bytes([code])!r}, which is not supported")
                 action(self)
         except WengertError:  # of what is made of a tensor
             raise
         except (IndexError, ValueError, KeyError, TypeError, struct.error, OverflowError, AttributeError) as error:
-            raise Problem(f"its pickle makes no sense: {type(error).__name__}: {str(error)[:200]}") from None
+            raise Problem(f"its pickle is malformed: {type(error).__name__}: {str(error)[:200]}") from None
 
     # --- bytes and the stack ------------------------------------------------------------------------------------------
 
     def _take(self, count: int) -> memoryview:
         found = self._content[self.place : self.place + count]
         if len(found) != count:
-            raise Problem("its pickle breaks off")
+            raise Problem("its pickle is truncated")
         self.place += count
         return found
 
@@ -99,7 +99,7 @@ class PickleMachine:
     def _line(self) -> str:
         end = bytes(self._content[self.place : self.place + 1000]).find(b"\n")
         if end < 0:
-            raise Problem("its pickle breaks off")
+            raise Problem("its pickle is truncated")
         line = bytes(self._take(end + 1))[:-1]
         return line.decode("utf-8")
 
@@ -110,7 +110,7 @@ class PickleMachine:
     def _pop(self) -> Any:
         value = self._stack.pop()
         if value is _MARK:
-            raise ValueError("a mark in the place of a value")
+            raise ValueError("a mark in place of a value")
         return value
 
     def _above_mark(self) -> list[Any]:
@@ -159,16 +159,16 @@ class PickleMachine:
         """Push what a name stands for that is on the stack."""
         name, module = self._pop(), self._pop()
         if type(name) is not str or type(module) is not str:
-            raise TypeError("a name is text")
+            raise TypeError("a name must be text")
         self.push(self._find(module, name))
 
     def call(self, is_new: bool = False) -> None:
         """Call a function of the table, or make an object of a class of it."""
         arguments, function = self._pop(), self._pop()
         if not isinstance(function, PickledFunction):
-            raise Refusal(f"it calls {shown(function)}, which is no function that may be called")
+            raise Refusal(f"it calls {shown(function)}, which is not an allowed function")
         if type(arguments) is not tuple:
-            raise TypeError(f"{function.name} gets {type(arguments).__name__} for its arguments")
+            raise TypeError(f"{function.name} gets {type(arguments).__name__} as its arguments")
         if isinstance(function, PickledClass):
             self._classes.add(function.function)
         self.push(function.new(arguments) if is_new else function.function(*arguments))
@@ -185,28 +185,28 @@ class PickleMachine:
         elif type(target) is OrderedDict and type(state) is dict:
             for key, value in state.items():
                 if type(key) is not str or hasattr(OrderedDict, key):
-                    raise Refusal(f"it gives an OrderedDict the attribute {shown(key)}")
+                    raise Refusal(f"it sets the attribute {shown(key)} of an OrderedDict")
                 setattr(target, key, value)
         else:
-            raise Refusal(f"it gives a {type(target).__name__} a state")
+            raise Refusal(f"it sets the state of a {type(target).__name__}")
 
     def append(self, items: list[Any]) -> None:
         """Add to a list."""
         if type(self._stack[-1]) is not list:
-            raise TypeError(f"a {type(self._stack[-1]).__name__} in the place of a list")
+            raise TypeError(f"a {type(self._stack[-1]).__name__} in place of a list")
         self._stack[-1].extend(items)
 
     def add(self, items: list[Any]) -> None:
         """Add to a set."""
         if type(self._stack[-1]) is not set:
-            raise TypeError(f"a {type(self._stack[-1]).__name__} in the place of a set")
+            raise TypeError(f"a {type(self._stack[-1]).__name__} in place of a set")
         self._stack[-1].update(checked_keys(items))
 
     def set_items(self, items: list[Any]) -> None:
         """Add to a dict."""
         target = self._stack[-1]
         if type(target) not in _DICTS or len(items) % 2:
-            raise TypeError(f"a {type(target).__name__} in the place of a dict")
+            raise TypeError(f"a {type(target).__name__} in place of a dict")
         for key, value in zip(checked_keys(items[::2]), items[1::2]):
             target[key] = value
 
@@ -223,7 +223,7 @@ class PickleMachine:
     def put(self, place: int) -> None:
         """Note the last value."""
         if self._stack[-1] is _MARK:
-            raise ValueError("a mark is noted")
+            raise ValueError("a mark is memoised")
         self._memo[place] = self._stack[-1]
 
     def storage(self) -> None:
@@ -232,7 +232,7 @@ class PickleMachine:
 
 
 class Scanner(PickleMachine):
-    """Goes through a pickle for the storages that it describes, and makes nothing."""
+    """Scans a pickle for the storages that it describes, without creating objects."""
 
     def call(self, is_new: bool = False) -> None:
         """Call nothing."""
@@ -254,14 +254,14 @@ class Scanner(PickleMachine):
 
 
 def checked_keys(keys: list[Any]) -> list[Any]:
-    """Keys of a dict or items of a set, that none takes long to hash: a tuple of tuples of tuples may."""
+    """Check that no key of a dict or item of a set takes long to hash, as deeply nested tuples may."""
     for key in keys:
         count, waiting = 0, [key]
         while waiting:
             part = waiting.pop()
             count += 1
             if count > MOST_IN_A_KEY:
-                raise Problem("a key of a dict is made of too many parts")
+                raise Problem("a key of a dict has too many parts")
             if type(part) in (tuple, frozenset):
                 waiting.extend(part)
     return keys
@@ -288,7 +288,7 @@ def set_array(array: np.ndarray[Any, Any], state: Any) -> None:
     if not isinstance(found, np.dtype) or found.hasobject or type(content) is not bytes:
         raise Refusal("it has a NumPy array of Python objects")
     if not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 64:
-        raise ValueError("an array's shape is no shape")
+        raise ValueError("an array's shape is malformed")
     given: Any = (1, tuple(shape), found, bool(state[3]), content)
     array.__setstate__(given)  # which compares the sizes
 

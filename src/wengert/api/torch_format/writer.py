@@ -33,7 +33,7 @@ _KIND_NAMES = {dtype.name: name for name, dtype in KINDS.items()}
 
 
 class Name:
-    """A name of PyTorch, which is written without being imported. As a function it stands first in what `reduce` gives.
+    """A name in PyTorch, written without importing it. As a function it comes first in what `reduce` returns.
 
     >>> Name("torch", "float32")
     <torch.float32>
@@ -43,7 +43,7 @@ class Name:
         self.module, self.name = module, name
 
     def __call__(self, *args: Any) -> Any:
-        raise ArgumentError(f"{self.module}.{self.name} is written to a file, and not called")
+        raise ArgumentError(f"{self.module}.{self.name} can be written to a file, but not called")
 
     def __repr__(self) -> str:
         return f"<{self.module}.{self.name}>"
@@ -52,10 +52,10 @@ class Name:
 def write(
     file: str | os.PathLike[str] | BinaryIO, value: Any, *, describe: Describe, reduce: Reduce | None = None
 ) -> None:
-    """Write a value as `torch.save` would. A path gets a new file at once, when that is complete.
+    """Write a value as `torch.save` would. A path is replaced atomically, once the new file is complete.
 
-    `describe` says what is a tensor. `reduce` may say how other values are pickled, as `__reduce__` does, or by which
-    `Name` PyTorch has them, and gives NotImplemented for the rest.
+    `describe` recognises tensors. `reduce` says how other values are pickled, as `__reduce__` does, or under which
+    `Name` PyTorch knows them, and returns NotImplemented for the rest.
     """
     storages = _Storages()
     stream = io.BytesIO()

@@ -44,7 +44,7 @@ class Launches:
         _all.append(self)
 
     def add(self, driver: Any, name: str, count: int, size: int, location: Location) -> None:
-        """So many collectives, of so many bytes a rank, are on a driver's stream from now on."""
+        """So many collectives, of this many bytes a rank, are on a driver's stream from now on."""
         current.collectives += count
         number = current.entered[()] = current.entered.get((), 0) + 1
         self._under_way.append(_Launch(number, name, size, location, driver.event()))

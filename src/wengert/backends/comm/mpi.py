@@ -129,7 +129,7 @@ class MpiEngine:
         except BaseException as error:
             self._kept.append((started, memory))
             self.broken = True
-            self.end("an earlier collective failed, and what the other ranks sent since then is lost")
+            self.end("an earlier collective failed, so data sent by the other ranks since then is lost")
             if isinstance(error, self.mpi.Exception):
                 wait_for_news()
                 raise DistributedError(f"MPI reports: {error.Get_error_string()}") from error

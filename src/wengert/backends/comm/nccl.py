@@ -119,7 +119,7 @@ def missing() -> str:
     try:
         version = NcclFunctions().version
     except Exception as error:
-        return f"libnccl.so.2 is not found ({_first_line(error)}): pip install nvidia-nccl-cu13"
+        return f"libnccl.so.2 was not found ({_first_line(error)}): pip install nvidia-nccl-cu13"
     if version < LEAST:
         return f"NCCL {version_text(version)} is too old: pip install -U nvidia-nccl-cu13"
     return "" if devices.gpus() else "there is no GPU"
@@ -199,12 +199,12 @@ class NcclEngine:
         self.launches.drain()
 
     def check(self) -> None:
-        """Raise where nothing may be launched any more."""
+        """Raise an error where nothing may be launched any more."""
         if self.ended:
             raise DistributedError(f"a collective on a GPU: {self.ended}")
 
     def comm(self, members: Sequence[int]) -> Any:
-        """NCCL's communicator of some ranks, connected if need be: then all of them come here."""
+        """NCCL's communicator of some ranks, connected if necessary: then all of them come here."""
         self.check()
         key = tuple(members)
         if key not in self._comms:
@@ -367,7 +367,7 @@ class NcclCommunicator(OrderedCommunicator):
             for (_, array), place in zip(receives, placed[len(sends) :]):
                 driver.download(array.reshape(-1).view(np.uint8), place)
         except BaseException:
-            engine.end("an earlier collective failed, and what the other ranks sent since then is lost")
+            engine.end("an earlier collective failed, so data sent by the other ranks since then is lost")
             raise
         finally:
             if not engine.ended:  # what is still under way may write there

@@ -118,7 +118,7 @@ class OrderedCommunicator(ABC):
         self._watched("barrier", 1, lambda tag: self._gathered(np.zeros(1, np.uint8), tag))
 
     def _watched(self, name: str, size: int, compute: Callable[[int], Result]) -> Result:
-        """Compute, with a tag, what all ranks of the group compute together, of so many bytes a rank."""
+        """Compute, with a tag, what all ranks of the group compute together, of this many bytes a rank."""
         self._calls += 1
         tag = self._tag(f"{self._calls} {name}", size)
         ranks = () if self.size == current.size else tuple(self.members)

@@ -126,7 +126,7 @@ class HostDevice:
             array = array.copy()
         if not array.flags.writeable and (options.get("max_version") or (0, 0)) < (1, 0):
             if options.get("copy") is False:
-                raise BufferError("before version 1.0 DLPack cannot say that memory is read-only: it takes a copy")
+                raise BufferError("DLPack before version 1.0 cannot mark memory as read-only, so a copy is needed")
             array = array.copy()  # zeros, a broadcast value: one element for many
         return array.__dlpack__(stream=stream, **options)
 

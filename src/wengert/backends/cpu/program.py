@@ -97,11 +97,12 @@ class CpuProgram:
 
     def described(self) -> str:
         """How many functions of loops there are, and which ops are computed by their references."""
-        lines = [f"loop nests in C: {len(self.codegen.functions)} (equal kernels are written once)"]
+        count = len(self.codegen.functions)
+        lines = [f"{count} distinct C kernel{'' if count == 1 else 's'} (identical ones are shared)"]
         references = [step.host_op.op.name for step in self.steps if step.host_op is not None]
         named = dict.fromkeys(name for name in references if name != "pick")
         if named:
-            lines.append(f"without C, run by their references: {', '.join(named)}")
+            lines.append(f"without C, run by their NumPy references: {', '.join(named)}")
         lines += loops(self.plan)
         return "\n".join(lines)
 
@@ -320,7 +321,7 @@ class CpuProgram:
                     values[node] = np.zeros(node.shape, node.dtype)
                     continue
                 values[node] = apply_here(node, [values.get(source, source.buffer) for source in node.sources])
-        raise OutOfRangeError("a kernel met an index out of range that its reference did not")
+        raise OutOfRangeError("a kernel found an index out of range that its reference did not")
 
     def _results(self, table: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The outputs. What is an input, a constant or an output already is copied: results never alias."""
@@ -341,7 +342,7 @@ class CpuProgram:
 
 
 def _contiguous(array: Any) -> np.ndarray[Any, Any]:
-    """The array if its elements lie one after the other, else a copy in which they do."""
+    """The array if its elements lie one after another, else a copy in which they do."""
     array = array if isinstance(array, np.ndarray) else np.array(array)
     return array if array.flags.c_contiguous else recycler.copy(array)
 

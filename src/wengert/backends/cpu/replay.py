@@ -53,7 +53,7 @@ class CpuReplay:
         self.table = _fixed(program, self.moving) if len(self.stages) > 1 else []
 
     def _stages(self, program: CpuProgram) -> list[int | Callable[..., None]]:
-        """What is done one after the other: addresses of pieces of C, the first with the table, and references."""
+        """What is done one after another: addresses of pieces of C, the first with the table, and references."""
         stages: list[int | Callable[..., None]] = []
         pieces: list[str] = []
         for piece, call in zip(program.pieces, program.calls):

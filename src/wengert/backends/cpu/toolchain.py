@@ -115,7 +115,7 @@ def _opened_first(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError as error:
         cache.remove(path)
-        raise CompilerError(f"what {compiler()} built is not a library that can be loaded: {error}") from None
+        raise CompilerError(f"{compiler()} built a library that cannot be loaded: {error}") from None
 
 
 def _use_one_thread() -> None:
@@ -141,13 +141,13 @@ def close_with(owner: object, library: ctypes.CDLL) -> None:
 
 def timeout() -> int:
     """The seconds that the compiler may take for one library."""
-    return cache.setting("WENGERT_CC_TIMEOUT", 300, "the number of seconds that the C compiler may take")
+    return cache.setting("WENGERT_CC_TIMEOUT", 300, "the time limit of the C compiler in seconds")
 
 
 def build(units: Sequence[str], folder: Path, more: Sequence[str] = ()) -> bytes:
     """The shared library of units of C text, which are compiled side by side in a folder and linked."""
     if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
-        raise OSError(errno.EACCES, "no library can be loaded from a disk mounted noexec", str(folder.parent))
+        raise OSError(errno.EACCES, "libraries cannot be loaded from a file system mounted noexec", str(folder.parent))
     until = monotonic() + timeout()
     command = [compiler() or "cc", *FLAGS, *more]
     objects = [folder / f"unit{i}.o" for i in range(len(units))]
@@ -185,7 +185,7 @@ def _problem(status: int, path: Path) -> str | None:
     if status:
         return f"it ended with exit status {status}" if status > 0 else f"it was ended by signal {-status}"
     if not path.is_file() or not path.stat().st_size:
-        return f"it ended without an error, but wrote no {path.name}"
+        return f"it exited without an error, but did not write {path.name}"
     return None
 
 
@@ -240,7 +240,7 @@ def _words(process: subprocess.Popen[str], until: float) -> str:
         words = ""
         with suppress(subprocess.TimeoutExpired):  # of what has left the group and still holds the pipe
             words = process.communicate(timeout=1)[0]
-        problem = f"it did not end within {timeout()} seconds (WENGERT_CC_TIMEOUT), and was stopped"
+        problem = f"it did not finish within {timeout()} seconds (WENGERT_CC_TIMEOUT), and was stopped"
         raise _failed(process, problem, words) from None
 
 

@@ -87,7 +87,7 @@ class Allocator(Stream):
     # --- the arena --------------------------------------------------------------------------------------------------
 
     def arena(self, size: int) -> int:
-        """The address of the arena, backed by at least so many bytes."""
+        """The address of the arena, backed by at least this many bytes."""
         with self.lock:
             if not self.arena_start:
                 self.arena_start = int(check(self.cu.cuMemAddressReserve(RESERVED, 0, 0, 0)))

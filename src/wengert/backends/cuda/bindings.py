@@ -12,8 +12,8 @@ _BY_KERNELS = tuple(
     f"CUDA_ERROR_{name}" for name in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")
 )
 OF_A_KERNEL = (
-    ". A kernel did that, maybe long before. Run the program again with wg.config.check = True: that names kernel, op "
-    "and line. This process can do nothing more on the GPU"
+    ". A kernel caused this, possibly much earlier. Run the program again with wg.config.check = True, which names "
+    "the kernel, op and line. This process can no longer use the GPU"
 )
 INSTALL = "install Wengert's CUDA parts with: pip install 'wengert[cuda]'"
 
@@ -28,9 +28,9 @@ def bindings() -> Any:
     try:
         status = int(cu.cuInit(0)[0])
     except RuntimeError as error:  # there is no libcuda
-        raise DeviceError(f"there is no NVIDIA driver here ({error}); device='cpu' works") from None
+        raise DeviceError(f"no NVIDIA driver was found ({error}); device='cpu' works") from None
     if status == int(cu.CUresult.CUDA_ERROR_NO_DEVICE):
-        raise DeviceError("the NVIDIA driver sees no GPU; device='cpu' works")
+        raise DeviceError("the NVIDIA driver found no GPU; device='cpu' works")
     if status:
         name = _name(cu, status)
         raise DeviceError(f"the NVIDIA driver does not start ({name}): it may be older than these CUDA libraries")
@@ -48,7 +48,7 @@ def check(result: Sequence[Any]) -> Any:
     if status:
         cu = bindings()
         if status == int(cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY):
-            raise OutOfMemoryError("the GPU has no memory left")
+            raise OutOfMemoryError("the GPU is out of memory")
         text = cu.cuGetErrorString(cu.CUresult(status))[1]
         name, text = _name(cu, status), text.decode() if isinstance(text, bytes) else text
         raise CudaError(f"{name}: {text}{OF_A_KERNEL if name in _BY_KERNELS else ''}")

@@ -21,7 +21,7 @@ from wengert.core.errors import CudaError
 from wengert.plan.epilogues import ARGUMENT, BIAS, GELU, SLOPE
 
 WORKSPACE = 32 << 20  # bytes that an algorithm may work in
-SUGGESTED = 8  # algorithms that the heuristic is asked for
+SUGGESTED = 8  # algorithms to request from the heuristic
 DTYPES = {float32: 0, float64: 1, float16: 2, bfloat16: 14, complex64: 4, complex128: 5}  # as CUDA numbers them
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_TF32 = 68, 70, 77
 _TRANSPOSED_A, _TRANSPOSED_B, _EPILOGUE, _BIAS_AT, _BESIDE_AT, _BESIDE_STEP = 3, 4, 7, 8, 11, 12  # of an operation
@@ -210,7 +210,7 @@ class Described:
 
 
 def _layout(dtype: np.dtype[Any], sizes: tuple[int, int]) -> int:
-    """A matrix of so many rows and columns, stored by columns."""
+    """A matrix of this many rows and columns, stored by columns."""
     return _there().create("MatrixLayout", DTYPES[dtype], *sizes, sizes[0])
 
 

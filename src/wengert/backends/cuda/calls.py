@@ -31,7 +31,7 @@ class Arguments:
     """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
 
     A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set, and so has a
-    struct. A table (a tuple) is one argument of several places, which are numbered one after the other with all others.
+    struct. A table (a tuple) is one argument of several places, which are numbered one after another with all others.
     """
 
     def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:
@@ -260,8 +260,8 @@ class GraphSegment:
         except Exception as error:
             self.is_capturable = False
             warnings.warn(
-                f"{begun[-1].name}, which computes {self.describe(begun[-1].step)}, cannot be captured in a CUDA graph "
-                f"({error}): what is around it is launched one by one",
+                f"{begun[-1].name}, which computes {self.describe(begun[-1].step)}, cannot be captured in a CUDA "
+                f"graph ({error}); the steps around it are launched one by one",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -143,7 +143,7 @@ class Lane:
         return block
 
     def block(self, size: int) -> Array:
-        """A pinned block of so many bytes at least."""
+        """A pinned block of this many bytes at least."""
         self._collect()
         fitting = [i for i, block in enumerate(self.blocks) if size <= block.nbytes <= 4 * size]
         if fitting:

@@ -75,7 +75,7 @@ def _delete(managed: Any) -> None:
 
 
 def _after(wait: Callable[[int], Any], stream: int, held: Any) -> None:
-    """Have one stream wait for the other; what is held is let go afterwards."""
+    """Make one stream wait for the other; afterwards, what was held is freed."""
     wait(stream)
 
 
@@ -153,7 +153,7 @@ def from_interface(x: Any) -> DeviceArray:
     given = x.__cuda_array_interface__
     dtype, shape = np.dtype(given["typestr"]), tuple(given["shape"])
     if dtype not in ALL:
-        raise DTypeError(f"elements of type {given['typestr']} have no dtype here")
+        raise DTypeError(f"elements of type {given['typestr']} have no dtype in Wengert")
     strides = given.get("strides")
     _require_contiguous(shape, None if strides is None else [step // dtype.itemsize for step in strides])
     pointer = int(given["data"][0])
@@ -179,7 +179,7 @@ def _dtype(found: _DataType) -> np.dtype[Any]:
         code = _CODES.get("b" if dtype is bool_ else dtype.kind)
         if code == found.code and 8 * dtype.itemsize == found.bits and found.lanes == 1:
             return dtype
-    raise DTypeError(f"from_dlpack: elements of code {found.code} and {found.bits} bits have no dtype here")
+    raise DTypeError(f"from_dlpack: elements of code {found.code} and {found.bits} bits have no dtype in Wengert")
 
 
 def _require_contiguous(shape: tuple[int, ...], strides: list[int] | None) -> None:
@@ -188,7 +188,7 @@ def _require_contiguous(shape: tuple[int, ...], strides: list[int] | None) -> No
     expected = 1
     for n, step in zip(reversed(shape), reversed(strides or [])):
         if n != 1 and step != expected:
-            raise DTypeError("the array is not contiguous: there are no views here; pass a contiguous copy of it")
+            raise DTypeError("the array is not contiguous, and Wengert has no strided views; pass a contiguous copy")
         expected *= n
 
 

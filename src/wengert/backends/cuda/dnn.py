@@ -256,6 +256,6 @@ _LESS_THAN_FLOAT32 = (
 
 
 def _unwanted(shape: ConvolutionShape) -> Sequence[str]:
-    """The notes of engines that do less than what is asked for."""
+    """The notes of engines that do less than requested."""
     exact = shape.dtype is float32 and not shape.tf32
     return ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", *(_LESS_THAN_FLOAT32 if exact else ()))

@@ -94,7 +94,7 @@ class CudnnPlan:
 
 
 class AttentionCandidate:
-    """Forward, backward, or one after the other, of one attention."""
+    """Forward, backward, or one after another, of one attention."""
 
     name = "cuDNN"
     works = True

@@ -27,7 +27,7 @@ TRANSFORMS = (FFT, IFFT, RFFT, IRFFT)
 DTYPES = {float32: 0, float64: 1, complex64: 4, complex128: 5}  # as CUDA numbers them
 _FORWARD, _BACKWARD = -1, 1
 MOST_AXES = 3  # of one plan
-MOST_CALLS = 64  # one after the other, along an axis in the middle
+MOST_CALLS = 64  # one after another, along an axis in the middle
 _UNSCALED = {FFT: "backward", RFFT: "backward", IFFT: "forward", IRFFT: "forward"}
 
 
@@ -90,7 +90,7 @@ def _plan(transform: Transform, device: int) -> TransformPlan:
 
 
 class TransformStage(NamedTuple):
-    """A plan that is carried out so many times, and the bytes from one time to the next."""
+    """A plan that is carried out this many times, and the bytes from one time to the next."""
 
     transform: Transform
     times: int = 1
@@ -119,7 +119,7 @@ def _stage(
 
 
 def stages(node: Node) -> list[TransformStage] | None:
-    """The plans that carry out a transform, one after the other; None where there are none."""
+    """The plans that carry out a transform, one after another; None where there are none."""
     x, axes, sizes = node.sources[0], node.attrs["axes"], node.attrs["sizes"]
     is_half, result = node.op in (RFFT, IRFFT), node.dtype
     full = result if node.op is RFFT else x.dtype

@@ -173,7 +173,7 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
 
 
 def _by_prebuilt(node: Node, carrier: SingleOpKernel, check: bool) -> DeviceArray:
-    """What kernels that take sizes as arguments make of a node, compared with its reference if that is asked for."""
+    """What kernels that take sizes as arguments make of a node, compared with its reference if requested."""
     arrays = [_number(source) if source.op is LITERAL else source.buffer for source in node.sources]
     result = carrier(arrays, node)
     if check:
@@ -182,7 +182,7 @@ def _by_prebuilt(node: Node, carrier: SingleOpKernel, check: bool) -> DeviceArra
 
 
 def _check(node: Node, result: DeviceArray, kernels: str) -> None:
-    """Raise where a result is not that of the node's reference, or the device failed: waits for it."""
+    """Raise an error where a result is not that of the node's reference, or the device failed: waits for it."""
     try:
         found = download(result)
     except CudaError as error:

@@ -141,7 +141,7 @@ class Choices:
 
     def drop(self, key: str, choice: Choice) -> None:
         """Forget a choice that cannot be carried out."""
-        warnings.warn(f"{choice.winner} is no candidate any more for {key}: the first one is taken", stacklevel=2)
+        warnings.warn(f"{choice.winner} is no longer a candidate for {key}; the first one is used", stacklevel=2)
         del self.found[key]
 
     def keep(self, new: Mapping[str, Choice]) -> None:
@@ -160,7 +160,7 @@ class Choices:
         content = cache.read(self.entry)
         if content is None:
             if cache.is_damaged(self.entry):
-                warnings.warn(f"{self.entry} in the cache is damaged, and is ignored: tune again", stacklevel=2)
+                warnings.warn(f"{self.entry} in the cache is corrupt and is ignored: tune again", stacklevel=2)
             return {}
         try:
             stored = json.loads(content)
@@ -168,7 +168,7 @@ class Choices:
             found = {str(key): _checked(fields) for key, fields in stored["choices"].items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             warnings.warn(
-                f"{self.entry} in the cache is no file of tuned choices ({error!r}), and is ignored", stacklevel=2
+                f"{self.entry} in the cache is not a file of tuned choices ({error!r}) and is ignored", stacklevel=2
             )
             return {}
         changed = [f"{k} {machine.get(k)} then, {v} now" for k, v in self.machine.items() if machine.get(k) != v]

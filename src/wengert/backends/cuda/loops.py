@@ -85,7 +85,7 @@ class BoundLoop:
 
 
 class _Stepping:
-    """Actions, one after the other."""
+    """Actions, one after another."""
 
     def __init__(self, loop: BoundLoop, driver: Driver) -> None:
         self.loop, self.driver = loop, driver

@@ -89,7 +89,7 @@ class MemoryBlock:
 
 
 def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
-    """The address of so many bytes; where there are too few, once more without garbage and what was kept."""
+    """The address of this many bytes; where there are too few, once more without garbage and what was kept."""
     driver = opened(device)
     if size > _LARGE and size > driver.memory_info()[1]:  # the driver would look for it for seconds
         raise OutOfMemoryError(shortage(size, device))
@@ -107,15 +107,15 @@ def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
 
 
 def shortage(size: int, device: str) -> str:
-    """What to say when memory ran out: what was asked for, what there is, and which lines hold most of it."""
+    """The message when memory ran out: the request, the memory in use, and the lines that hold most of it."""
     driver = opened(device)
     free, total = driver.memory_info()
     live = usage.setdefault(device, Usage()).live
     lines = "".join(f"\n  {_readable(held):>8} at {line}" for line, held in holders(device, 5))
     return (
-        f"{device} has no {_readable(size)} left: of {_readable(total)}, {_readable(free)} are free, tensors hold "
-        f"{_readable(live)} and programs {_readable(driver.arena_size)}. Let go of tensors, use smaller batches, or "
-        f"wg.checkpoint{'. Most of it was made by these lines:' + lines if lines else ''}"
+        f"{device} cannot allocate {_readable(size)}: of {_readable(total)}, {_readable(free)} are free, tensors hold "
+        f"{_readable(live)} and programs {_readable(driver.arena_size)}. Delete tensors, use smaller batches, or "
+        f"wg.checkpoint{'. Most of it was allocated by these lines:' + lines if lines else ''}"
     )
 
 
@@ -220,7 +220,8 @@ def download(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def check_indices(device: str) -> None:
-    """Raise if an index was out of range, or an op failed, since somebody last looked; waits for the device if so."""
+    """Raise an error if an index was out of range, or an op failed, since somebody last looked; waits for the device if
+    so."""
     checks = unchecked.pop(device, None)
     drain()
     noted = opened(device).took_error() if checks else 0

@@ -2,8 +2,8 @@
 
 Both libraries think in columns: a matrix A stored by rows is A.T to them. Where the mathematics allows, that is made
 use of instead of copied: a system is solved with the transpose of what they factorised, an inverse is that of the
-transpose, a triangular system is one from the right. Cholesky's factor, QR, right sides and vectors take a transpose,
-in one pass over memory. A gradient of a system has the LU of that system.
+transpose, a triangular system is one from the right. Cholesky's factor, QR, right-hand sides and vectors take a
+transpose, in one pass over memory. A gradient of a system has the LU of that system.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _qr(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], 
 def _orthogonal(
     made: PartsList, sizes: tuple[int, int, int], dtype: np.dtype[Any], count: int, each: int, device: int
 ) -> None:
-    """The orthogonal factor in the place of the reflections."""
+    """The orthogonal factor in place of the reflections."""
     (m, inner, steps), size = sizes, dtype.itemsize
     name = f"{LETTERS[dtype]}{'ungqr' if dtype in COMPLEX else 'orgqr'}"
     length = ctypes.c_int()

@@ -59,7 +59,7 @@ def c_pointers(*addresses: int) -> list[ctypes.c_void_p]:
 
 
 class Routine:
-    """A routine of the 64-bit interface: what it is asked for, of buffers that are named in the order it takes them.
+    """A routine of the 64-bit interface: its name and arguments, with buffers named in the order it takes them.
 
     `arguments` are numbers, and the names of buffers where their addresses go.
     """

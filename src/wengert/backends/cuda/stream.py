@@ -33,7 +33,7 @@ class Stream:
         cu = self.cu = bindings()
         there = count()
         if not 0 <= index < there:
-            raise DeviceError(f"there is no device 'cuda:{index}' here; there are {there} GPUs, from 'cuda:0'")
+            raise DeviceError(f"there is no device 'cuda:{index}': this machine has {there} GPUs, starting at 'cuda:0'")
         self.index = index
         self.lock = threading.RLock()
         self.device = check(cu.cuDeviceGet(index))

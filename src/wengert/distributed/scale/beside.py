@@ -1,4 +1,4 @@
-"""Other processes that compute meanwhile, as the other ranks of a machine do: they take bandwidth and cores."""
+"""Background processes that compute like the other ranks of a machine, competing for bandwidth and cores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def beside(count: int, work: Callable[[], object]) -> Iterator[None]:
-    """Inside, so many forked processes do the same work again and again. They have one thread, which a fork keeps."""
+    """A context in which forked processes repeat the same work. Each has one thread, which a fork keeps."""
     parent, others = os.getpid(), []
     try:
         for _ in range(count):

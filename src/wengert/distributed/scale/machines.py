@@ -1,4 +1,4 @@
-"""Machines as they are published: what a rank computes, and what carries bytes between ranks. Each figure has a source.
+"""Published machines: the compute rate of a rank and the links between ranks. Each figure has a source.
 
 Rates are peaks and latencies are those of the smallest messages, so that what follows from them is a lower bound on
 the time of a step.
@@ -17,10 +17,10 @@ GB = 1e9
 
 @dataclass(frozen=True)
 class Links:
-    """What carries bytes between ranks: bytes a second of a rank, and the seconds that any collective takes.
+    """The links between ranks: bytes per second of a rank, and the latency of any collective.
 
-    `reducing` is the bus bandwidth of an all-reduce, which may be more than the wire's where switches add (NVLS); that
-    is nccl-tests' `busbw`: bytes that a rank would send in a ring, over the time.
+    `reducing` is the bus bandwidth of an all-reduce, which may be more than the wire's where switches add (NVLS); it is
+    nccl-tests' `busbw`: the bytes that a rank would send in a ring, divided by the time.
     """
 
     bandwidth: float
@@ -28,13 +28,13 @@ class Links:
     reducing: float = 0.0
 
     def seconds(self, sent: float, reduces: bool) -> float:
-        """The time of a collective in which a rank of a ring sends so many bytes."""
+        """The time of a collective in which each rank of a ring sends this many bytes."""
         return self.latency + sent / ((self.reducing if reduces else 0.0) or self.bandwidth)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes of some ranks each. Without rates of its own a rank's kernels are timed on this machine."""
+    """Nodes with several ranks each. Without its own rates, a rank's kernels are timed on this machine."""
 
     name: str
     ranks_per_node: int
@@ -93,19 +93,19 @@ def cluster(name: str) -> Cluster:
     480000000000.0
     """
     if name not in CLUSTERS:
-        raise ArgumentError(f"scale: no machine is named {name!r}; there are {', '.join(CLUSTERS)} and {HERE}")
+        raise ArgumentError(f"scale: there is no machine {name!r}; choose one of {', '.join(CLUSTERS)} and {HERE}")
     return CLUSTERS[name]
 
 
 def this_machine(ranks: int, links: Links) -> Cluster:
-    """This machine, whose collectives took this long."""
+    """This machine, given the measured times of its collectives."""
     cores = available_cores()
-    source = "measured, here and now" + (", by as many processes at once as there are cores" if ranks > 1 else "")
+    source = "measured, here and now" + (", by one process per core at the same time" if ranks > 1 else "")
     return Cluster(HERE, max(ranks, 1), links, links, cores >= 2 * ranks, (source,), cores=cores / ranks)
 
 
 def nodes_of(members: tuple[int, ...], per_node: int) -> tuple[int, int]:
-    """How many nodes some ranks are on, and how many ranks of them a node has at most.
+    """The number of nodes that hold the ranks, and the most ranks on one node.
 
     >>> nodes_of((0, 1, 2, 3), 8), nodes_of((0, 8, 16), 8), nodes_of(tuple(range(16)), 8)
     ((1, 4), (3, 1), (2, 8))
@@ -115,10 +115,10 @@ def nodes_of(members: tuple[int, ...], per_node: int) -> tuple[int, int]:
 
 
 def collective_seconds(cluster: Cluster, members: tuple[int, ...], put: float, kind: str) -> float:
-    """The least time of a collective over these ranks, each of which puts in so many bytes.
+    """The least time of a collective over these ranks, to which each contributes this many bytes.
 
-    Inside a node and between nodes it takes the time of either at least: both go on together. Between nodes a rank
-    sends its share of what its node has added up.
+    It takes at least the time within a node and the time between nodes, which overlap. Between nodes, a rank sends its
+    share of its node's sum.
     """
     count = len(members)
     if count < 2:

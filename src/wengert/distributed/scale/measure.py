@@ -1,4 +1,4 @@
-"""What collectives take between two ranks of this machine, measured: a latency and a bandwidth.
+"""Measuring collectives between two ranks of this machine: a latency and a bandwidth.
 
 `measured()` starts two ranks with `wengert launch`, each of which runs this module, and reads what they found.
 """
@@ -22,7 +22,7 @@ REPEATS = 15  # of which the median counts: a step meets what is usual here, too
 
 
 def measured(ranks: int = 2) -> Links:
-    """The links of this machine."""
+    """Measure the links of this machine."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "links.json")
         command = [sys.executable, "-m", "wengert.cli", "launch", "-n", str(ranks), "-m", __name__, str(path)]

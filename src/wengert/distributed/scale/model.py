@@ -1,10 +1,10 @@
-"""Two lanes of time a rank: what it computes, and what it sends meanwhile.
+"""A model of a step's time with two lanes for each rank: computation, and communication.
 
 In: the programs of a rank of each stage, the time of each step of their plans, and a machine. Out: a `Prediction`.
-Steps run one after the other. A collective starts where the plan starts it, once the one before is done: there is one
+Steps run one after another. A collective starts where the plan starts it, once the one before is done: there is one
 lane for them. It takes what `collective_seconds` says, and where the plan waits for it the rank waits: that is exposed
-communication. A message between stages is there after its latency and its bytes, and who receives it waits: that is the
-bubble. Ranks that are late and links that are shared are left out, so this is a lower bound.
+communication. A message between stages takes its latency plus its bytes over the bandwidth, and the receiver waits:
+that is the bubble. Stragglers and shared links are not modelled, so this is a lower bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Seconds = Callable[[Plan], Sequence[float]]
 
 @dataclass
 class RankTime:
-    """The time of a rank: what it did so far, in seconds and bytes."""
+    """The timeline of a rank: its work so far, in seconds and bytes."""
 
     program: RankProgram
     now: float = 0.0
@@ -43,7 +43,7 @@ class RankTime:
     waits: dict[Node, float] = field(default_factory=dict)  # by collective: seconds that the rank waited
 
     def run(self, plan: Plan, seconds: Sequence[float], cluster: Cluster) -> None:
-        """Put the steps and collectives of a plan on the lanes."""
+        """Schedule the steps and collectives of a plan on the lanes."""
         done: dict[Node, float] = {}
         for step, own in zip(plan.steps, seconds):
             node = flight_of(step)
@@ -70,7 +70,7 @@ class RankTime:
 
 @dataclass
 class Prediction:
-    """What a step takes: the lanes of a rank of each stage."""
+    """The predicted time of a step: the lanes of one rank of each stage."""
 
     lanes: list[RankTime]
 
@@ -86,22 +86,22 @@ class Prediction:
 
     @property
     def bubble(self) -> float:
-        """The seconds in which the busiest rank has nothing to do: it waits for other stages, or for the step's end."""
+        """The idle seconds of the busiest rank, while it waits for other stages or for the end of the step."""
         busiest = self.busiest
         return self.step - busiest.compute - busiest.exposed if len(self.lanes) > 1 else 0.0
 
     @property
     def rate(self) -> float:
-        """Examples a second, of all ranks together."""
+        """Examples per second, over all ranks."""
         return self.busiest.program.batch / self.step if self.step else 0.0
 
     @property
     def memory(self) -> int:
-        """The bytes of the rank that takes most."""
+        """The bytes of the rank that uses the most memory."""
         return max(one.program.memory for one in self.lanes)
 
     def blame(self) -> str:
-        """The user's line that is waited for longest, and for how long; empty where nothing is waited for."""
+        """The user's line that causes the longest wait, and its seconds; empty if there is no wait."""
         by_line: dict[str, float] = {}
         for node, seconds in self.busiest.waits.items():
             line = describe(node.location) + (f": {source_line(node.location) or ''}".rstrip(": "))
@@ -111,7 +111,7 @@ class Prediction:
 
 
 def predict(programs: Sequence[RankProgram], seconds: Seconds, cluster: Cluster) -> Prediction:
-    """Run a rank of each stage, each as far as the messages that it waits for are there."""
+    """Simulate one rank of each stage, each as far as its messages have arrived."""
     lanes = [RankTime(program) for program in programs]
     left = [deque(program.parts) for program in programs]
     under_way: dict[tuple[int, int], deque[float]] = {}  # by sender and receiver: when messages arrive
@@ -154,6 +154,6 @@ def _carried_out(
 
 
 def collective_time(node: Node, rank: int, cluster: Cluster) -> float:
-    """The least seconds of a collective of a rank on a machine."""
+    """The least time in seconds of a rank's collective on a machine."""
     members = node.attrs["group"].members(rank)
     return collective_seconds(cluster, members, put_in(node), KINDS.get(node.op.name, node.op.name))

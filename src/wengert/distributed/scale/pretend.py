@@ -1,7 +1,7 @@
-"""A world that is not there: this process is rank 0 of it, and what the other ranks would send is made up.
+"""A simulated world: this process is rank 0, and the data from the other ranks is made up.
 
-Shapes and dtypes are right and values are not, so programs can be planned and timed, and not be trusted. A script runs
-as it is: `wg.distributed.start()` gives the pretended world, and meshes and blocks are those of its size.
+Shapes and dtypes are right but values are not, so programs can be planned and timed, but their results are meaningless.
+A script runs unchanged: `wg.distributed.start()` returns the simulated world, and meshes and blocks have its size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.kernels.threads import chosen_threads
 
 
 class MadeUp:
-    """Rank 0's end of a group in which all others hold what it holds; sums are left out."""
+    """Rank 0's end of a group whose other ranks hold the same values; sums are not computed."""
 
     rank = 0
 
@@ -40,7 +40,7 @@ class MadeUp:
         return [_given(x, None if out is None else out[k]) for k, x in enumerate(xs)]
 
     def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
-        """The value, as often as there are ranks."""
+        """The value repeated for each rank."""
         return _given(np.concatenate([x] * self.size, axis), out)
 
     def reduce_scatter(self, x: Array, axis: int, out: Array | None = None) -> Array:
@@ -52,11 +52,11 @@ class MadeUp:
         return x
 
     def all_to_all(self, x: Array, split: int, join: int) -> Array:
-        """The first block, as often as there are ranks."""
+        """The first block repeated for each rank."""
         return np.concatenate([_first(x, split, self.size)] * self.size, join)
 
     def send(self, x: Array, target: int) -> None:
-        """Nobody receives it."""
+        """Do nothing: there is no receiver."""
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
         """Zeros."""
@@ -75,18 +75,18 @@ def _first(x: Array, axis: int, count: int) -> Array:
 
 
 class PretendedWorld(World):
-    """So many ranks, none of which is there but this one."""
+    """A world of several ranks, of which only this one exists."""
 
     def __init__(self, size: int) -> None:
         super().__init__(0, size, 0)
 
     @property
     def engine(self) -> str:
-        """Nothing carries bytes."""
+        """No engine: nothing is sent."""
         return "pretended"
 
     def barrier(self) -> None:
-        """Nobody else comes."""
+        """Returns at once."""
 
     def _find(self, group: Group) -> Communicator:
         self._check()
@@ -95,7 +95,8 @@ class PretendedWorld(World):
 
 @contextmanager
 def share_of(cores: float) -> Iterator[None]:
-    """Inside, kernels are for the threads of a rank that has so many cores, unless the environment says how many."""
+    """A context in which kernels use the threads of a rank with this many cores, unless the environment sets their
+    number."""
     if not cores or chosen_threads() is not None:
         yield
         return
@@ -108,7 +109,8 @@ def share_of(cores: float) -> Iterator[None]:
 
 @contextmanager
 def pretended(size: int, overlaps: bool) -> Iterator[PretendedWorld]:
-    """Inside, this process is rank 0 of so many; `overlaps` says whether collectives go on while it computes."""
+    """A context in which this process is rank 0 of several; `overlaps` says whether collectives overlap with
+    computation."""
     world = PretendedWorld(size)
     kept, worlds.stand_in = worlds.stand_in, world
     before = current.rank, current.size, current.find, current.overlaps

@@ -1,6 +1,6 @@
-"""The programs of ranks of a world that is not there: recorded, partitioned and planned as they would be on it.
+"""The programs of ranks in a simulated world: recorded, partitioned and planned as they would be in a real one.
 
-In: a compiled function and arguments for a call, inside of a `pretended` world. Out: a `RankProgram` for each stage of
+In: a compiled function and arguments for a call, inside a `pretended` world. Out: a `RankProgram` for each stage of
 a pipeline, or one where there is none: its plans with their collectives, what goes to other stages, what it takes of
 memory. Steps are timed on this machine, or by what another one does at its peak.
 """
@@ -47,7 +47,7 @@ class RunPlan(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Send so many bytes to another stage, or receive them from it."""
+    """Send bytes to another stage, or receive them from it."""
 
     bytes: int
     stage: int
@@ -56,7 +56,7 @@ class Message(NamedTuple):
 
 @dataclass
 class RankProgram:
-    """What a rank of a mesh does, one after the other, and the bytes it takes. `batch` is the whole one's length."""
+    """The actions of a rank of a mesh in order, and its memory in bytes. `batch` is the length of the whole batch."""
 
     rank: int
     mesh: Mesh
@@ -66,7 +66,7 @@ class RankProgram:
 
     @property
     def plans(self) -> list[Plan]:
-        """All plans that it runs, those that it runs again once."""
+        """All distinct plans that it runs."""
         return list({id(part.plan): part.plan for part in self.parts if isinstance(part, RunPlan)}.values())
 
 
@@ -74,12 +74,12 @@ class RankProgram:
 
 
 def rank_programs(compiled: Any, args: tuple[Any, ...], ranks: int, cluster: Cluster) -> list[RankProgram]:
-    """What a rank of each stage does in a call with these arguments. A step without a mesh is spread along data."""
+    """The program of one rank of each stage in a call with these arguments. A step without a mesh is data parallel."""
     with foreseen(compiled, None, args, {}, "scale") as found:
         captured, binding = found.captured, found.binding
         spread = compiled._spread() or distribution(Mesh(data=ranks), None)
         if spread is not None and spread.mesh.size != ranks:
-            raise ArgumentError(f"scale: the step is compiled for {spread.mesh}, and not for {ranks} ranks")
+            raise ArgumentError(f"scale: the step is compiled for {spread.mesh}, not for {ranks} ranks")
         batch = next((node.shape[0] for node in captured.graph.inputs[: binding.count] if node.shape), 1)
         planner = _Planner(cluster)
         if spread is None:
@@ -162,7 +162,7 @@ class _Planner:
 
 
 def seconds_of(plan: Plan, cluster: Cluster) -> list[float]:
-    """The time of each step: by what the machine does at its peak, or timed here where that is not known."""
+    """The time of each step: from the machine's peak rates, or timed here if they are not known."""
     if not cluster.float32:
         return timed(plan, cluster.cores)
     known = machine(cluster.gpu) if cluster.gpu else None
@@ -183,10 +183,10 @@ def _peak(node: Node, cluster: Cluster) -> float:
 
 
 def timed(plan: Plan, cores: float = 0.0) -> list[float]:
-    """The least seconds of each step on this machine, over made-up values; collectives count nothing.
+    """The least time in seconds of each step on this machine, on synthetic values; collectives count as zero.
 
-    Of a rank that has so many cores of it (0 for all). The others have theirs, and memory is shared: where a rank has
-    one core, the program runs on the other cores at the same time. With less than one, ranks take turns.
+    For a rank with this many cores (0 for all). The other ranks share the memory: if a rank has one core, the program
+    also runs on the other cores at the same time. With less than one core, ranks take turns.
     """
     program: Any = program_of(plan)
     rng = np.random.default_rng(0)
@@ -209,17 +209,17 @@ def _made_up(node: Node, rng: np.random.Generator) -> np.ndarray[Any, Any]:
 
 
 def flight_of(step: Step) -> Node | None:
-    """The collective that a step carries out, starts or waits for."""
+    """The collective that a step runs, starts or waits for."""
     return collective_of(step) if step.flight is None else step.flight.node
 
 
 def put_in(node: Node) -> int:
-    """The bytes that a rank puts into a collective."""
+    """The bytes that a rank contributes to a collective."""
     return sum(size_of(source) for source in node.sources)
 
 
 def started_early(plan: Plan) -> tuple[int, int]:
-    """The bytes of collectives that start before the last kernel that one of them waits for, and those of all.
+    """The bytes of collectives that start before the last kernel that any of them waits for, and the bytes of all.
 
     In a training step that kernel is the last of the backward pass.
     """
@@ -236,7 +236,7 @@ def started_early(plan: Plan) -> tuple[int, int]:
 
 
 def bucket_copies(plan: Plan) -> int:
-    """How many steps do nothing but take the results of a collective apart."""
+    """The number of steps that only unpack the results of a collective."""
     collectives = {node for step in plan.steps if (node := flight_of(step)) is not None}
     return sum(flight_of(step) is None and _picks(step, collectives) for step in plan.steps if step.parts)
 

@@ -1,4 +1,4 @@
-"""What `wengert scale` prints: a row for each number of ranks, what it rests on, and what it leaves out."""
+"""The output of `wengert scale`: a row for each number of ranks, with its assumptions and limits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wengert.distributed.scale.rank_program import bucket_copies, started_early
 from wengert.runtime.debug.explain import bytes_text
 
 BOUND = (
-    "a lower bound: kernels and links at their best, no rank late, no other traffic. Of 10 public runs of nanotron a "
+    "a lower bound: kernels and links at their best, no stragglers, no other traffic. Of 10 public runs of nanotron a "
     "formula like it was within 10% of 3 and 1.5 to 6 times too low on 7, never too high"
 )
 
 
 def report(name: str, found: Mapping[int, Prediction], cluster: Cluster, factor: float = 1.0) -> str:
-    """The table, and the lines below it."""
+    """The table and the notes below it."""
     ranks, first = next(iter(found.items()))
     lines = [
         f"{name} on {cluster.name}",
@@ -30,10 +30,10 @@ def report(name: str, found: Mapping[int, Prediction], cluster: Cluster, factor:
             f" {_time(one.busiest.communication):>10} {_time(one.busiest.exposed):>10}"
             f" {one.bubble / (one.step or 1):>7.1%} {bytes_text(one.memory):>10} {one.rate:>11.4g} {efficiency:>10.1%}"
         )
-    lines.append(f"efficiency: examples/s of a rank, over those of {ranks} rank{'s' if ranks > 1 else ''}")
+    lines.append(f"efficiency: examples/s per rank, relative to {ranks} rank{'s' if ranks > 1 else ''}")
     lines += [_collectives(one) for one in found.values() if one.busiest.collectives]
-    how = "timed here" if not cluster.float32 else "by FLOPs and bytes at the peak"
-    lines.append(f"kernels: {how}" + (f", {factor:.2f} times as long, as measured" if factor != 1.0 else ""))
+    how = "timed here" if not cluster.float32 else "from FLOPs and bytes at peak rates"
+    lines.append(f"kernels: {how}" + (f", times {factor:.2f}, as measured" if factor != 1.0 else ""))
     return "\n".join([*lines, *(f"  {source}" for source in cluster.sources), BOUND])
 
 

@@ -59,7 +59,7 @@ def _shape(query: Node, key: Node, value: Node, mask: Node | None, lead: Sequenc
 
 
 def _lines(elements: int, itemsize: int) -> int:
-    """The bytes of so many elements, up to a whole line of the cache."""
+    """The bytes of this many elements, up to a whole line of the cache."""
     return -(-elements * itemsize // 64) * 64
 
 

@@ -162,7 +162,7 @@ def _forward_tile(a: AttentionForm, device: DeviceProperties) -> AttentionTile |
 
 
 def _plain_bytes(a: AttentionForm, tile: int, counts: tuple[int, int, int]) -> int:
-    """Shared memory of so many tiles of features, of values and of scores."""
+    """Shared memory of this many tiles of features, of values and of scores."""
     size = 8 if a.dtype.itemsize == 8 else 4
     wide, deep, square = counts
     return size * tile * (wide * (a.features | 1) + deep * (a.values | 1) + square * (tile + 1))

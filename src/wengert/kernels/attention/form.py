@@ -31,7 +31,7 @@ class View(NamedTuple):
     row: int
 
     def aligned(self, count: int) -> bool:
-        """Whether every row begins at a multiple of so many elements."""
+        """Whether every row begins at a multiple of this many elements."""
         return not any(n % count for n in (self.offset, self.row, *self.steps))
 
 

@@ -27,7 +27,7 @@ class Function:
     body: Body
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
-    nests: int = 1  # loop nests, one after the other
+    nests: int = 1  # loop nests, one after another
     in_parts: bool = False  # whether a reduction is cut into parts
     headers: tuple[str, ...] = ()  # beside math.h
     in_region: bool = False  # whether all threads of a parallel region call it

@@ -302,7 +302,7 @@ class _GemmSteps:
         self.plan, self.launches, self.workspace = plan, list[Launch](), dict[str, int]()
 
     def temporary(self, name: str, elements: int, dtype: DType) -> str:
-        """A temporary of so many elements."""
+        """A temporary of this many elements."""
         self.workspace[name] = elements * dtype.itemsize
         return name
 

@@ -1,4 +1,4 @@
-"""Convolutions of nodes on a GPU: what `cuda` is asked for."""
+"""Convolutions of nodes on a GPU: used by `cuda`."""
 
 from __future__ import annotations
 

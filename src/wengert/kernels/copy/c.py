@@ -8,7 +8,7 @@ from wengert.kernels.writer import stored_type
 
 
 def concat(node: Node, pointer: Pointer) -> CCall:
-    """Values joined along an axis: rows copied one after the other."""
+    """Values joined along an axis: rows copied one after another."""
     axis = node.attrs["axis"]
     outer = 1
     for n in node.shape[:axis]:

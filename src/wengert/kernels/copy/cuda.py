@@ -18,7 +18,7 @@ MOVED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigne
 
 
 def moved(width: int) -> tuple[str, int]:
-    """The widest type that rows of so many bytes consist of, and how many there are of it."""
+    """The widest type that rows of this many bytes consist of, and how many there are of it."""
     size = next(n for n in (16, 8, 4, 2, 1) if width % n == 0)
     return MOVED[size], width // size
 

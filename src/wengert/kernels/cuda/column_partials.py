@@ -1,7 +1,7 @@
 """Column partials: rows whose kernel also sums their columns, as a norm's backward pass does.
 
 In: a kernel over rows, and kernels over the columns of what it reads or makes: the gradients of the norm's weight and
-bias. Out: a launch that reads all of it once. Every block takes some of the rows, one after the other, and adds their
+bias. Out: a launch that reads all of it once. Every block takes some of the rows, one after another, and adds their
 elements up in shared memory, where each thread has places of its own. It leaves partial sums, which final reductions
 add up in a fixed order. While a block works on a row the next is fetched, its numbers too. (With those
 loaded a row ahead, and barriers that only the threads of a row wait at, the backward pass of GPT-2's norms, 16384 rows
@@ -302,7 +302,7 @@ class _ColumnPartials(WholeRows):
             page.line(f"{reduction.name}_c{at} = {reduction.name}_v;")
 
     def _leave_parts(self) -> None:
-        """The reductions of a block's rows: those of its lines of threads, one after the other."""
+        """The reductions of a block's rows: those of its lines of threads, one after another."""
         page, shape = self.page, self.shape
         if shape.rows > 1:
             page.line("__syncthreads();")

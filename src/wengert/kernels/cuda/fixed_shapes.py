@@ -30,7 +30,7 @@ from wengert.kernels.ir.transforms import crosses
 from wengert.kernels.launch import DeviceProperties
 
 WIDEST = 4  # terms side by side that a thread has: 16 bytes of float32
-EACH = 8  # of them that a thread should have, up to so many threads
+EACH = 8  # of them that a thread should have, up to this many threads
 MOST = 512  # threads of a row
 SUMS = 128  # bytes of sums that a thread should have for its columns: they are in registers
 

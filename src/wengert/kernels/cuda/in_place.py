@@ -1,4 +1,4 @@
-"""Results in the place of operands: whether a kernel has read each element before it writes over it.
+"""Results in place of operands: whether a kernel reads each element before it overwrites it.
 
 In a pass one thread has an element, and loads all that it needs of it before it stores. The passes before are over
 then: their threads have the same elements, or the block has finished their reductions, or they were launches of their

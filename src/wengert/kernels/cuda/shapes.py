@@ -64,7 +64,7 @@ class Rows:
 class Columns:
     """`across` threads have `vector` neighbouring rows each, `down` such lines of threads share the steps of a row, as
     do the blocks of `splits`. So many of them are `resident` on an SM that their threads have its registers (0: that is
-    left to the compiler). In a fixed order a thread has `run` steps one after the other."""
+    left to the compiler). In a fixed order a thread has `run` steps one after another."""
 
     vector: int
     across: int
@@ -254,7 +254,7 @@ def loaded_again(kernel: LoopKernel) -> list[Load]:
 
 
 def bytes_again(kernel: LoopKernel, vector: int) -> int:
-    """What is loaded again takes so many bytes of shared memory for each vector; 0 where rows cannot lie there."""
+    """What is loaded again takes this many bytes of shared memory for each vector; 0 where rows cannot lie there."""
     return 0 if kernel.scratch else sum(vector_bytes(load, vector) for load in loaded_again(kernel))
 
 

@@ -84,7 +84,7 @@ class Names:
     def launch(
         self, page: CudaPage, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0
     ) -> Launch:
-        """The launch of a page's text; of so many registers at most that `resident` blocks fit on an SM."""
+        """The launch of a page's text; of this many registers at most that `resident` blocks fit on an SM."""
         body = "\n".join(page.lines) + "\n"
         parameters, arguments = self._parameters()
         head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
@@ -99,7 +99,7 @@ class Names:
         return Launch(f"{before}{body}}}\n", entry, extent, block_extent, arguments, shared, why, opening=len(before))
 
     def _parameters(self) -> tuple[list[str], tuple[Argument, ...]]:
-        """How what the text names is declared, and what the launch gives for it; the next text begins anew."""
+        """How what the text names is declared, and what the launch gives for it; the next text starts again."""
         declared: list[str] = []
         arguments: list[Argument] = []
         for buffer, (dtype, written) in self.kernel.buffers.items():

@@ -7,7 +7,7 @@ over the loops' variables. Who uses which name, and what a value is made of, is 
 
 An IndexMap says which element of its sources an element of a node is made from; movement ops are nothing but this map.
 It is the indices of an element, or its position in row-major order where a reshape made the indices of no use (a buffer
-needs only the position); and guards outside of which the value is 0.
+needs only the position); and guards outside which the value is 0.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Guard:
 
 
 class IndexMap(NamedTuple):
-    """An element of a node: its indices or its position, and the guards outside of which it counts as 0."""
+    """An element of a node: its indices or its position, and the guards outside which it counts as 0."""
 
     indices: tuple[Index, ...] | None
     position: Index | None = None

@@ -22,7 +22,7 @@ from wengert.ops.linalg import DET, INV, SLOGDET, SOLVE, TRIANGULAR_SOLVE
 
 LARGEST = 64  # rows or columns: beyond, a block has too few threads
 SHARED = 63 << 10  # bytes that every GPU has for a block
-COLUMNS = 32  # right sides that are in shared memory at a time
+COLUMNS = 32  # right-hand sides that are in shared memory at a time
 
 
 # --- systems --------------------------------------------------------------------------------------------------------
@@ -35,7 +35,8 @@ def _begin(name: str, node: Node, batch: Shape, size: int) -> Text:
 def _solved(
     node: Node, named: Named, text: Text, factor: Sequence[str], triangles: Sequence[str], row: str = "i"
 ) -> None:
-    """The right sides, a few columns at a time: solved and written; the i-th of their rows is that of this number."""
+    """The right-hand sides, a few columns at a time: solved and written; the i-th of their rows is that of this
+    number."""
     b = node.sources[-1] if len(node.sources) > 1 else None
     n, total = node.shape[-2:]
     columns = min(total, COLUMNS)
@@ -71,7 +72,7 @@ def _solved(
 
 
 def _solve(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
-    """By LU: of `solve`, and of `inv`, whose right sides are the identity."""
+    """By LU: of `solve`, and of `inv`, whose right-hand sides are the identity."""
     a, n = node.sources[0], node.shape[-2]
     text = _begin(node.op.name, node, node.shape[:-2], n)
     step, columns = odd(n), odd(min(node.shape[-1], COLUMNS))

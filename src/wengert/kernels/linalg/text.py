@@ -81,7 +81,7 @@ class Text:
         self.operands.append((name, node, math.prod(node.shape[-2:])))
 
     def writes(self, name: str, buffer: str, node: Node, each: int) -> None:
-        """A result, with so many elements for each matrix."""
+        """A result, with this many elements for each matrix."""
         self.parameters.append(f"{stored(node.dtype)} *__restrict__ {name}")
         self.arguments.append(buffer)
         self.lines_before.append(f"{name} += matrix * {each};")
@@ -158,7 +158,7 @@ def steps_of(lead: Shape, batch: Shape) -> list[int]:
 
 
 def is_plain(steps: Sequence[int], batch: Shape) -> bool:
-    """Whether these are the steps of matrices one after the other."""
+    """Whether these are the steps of matrices one after another."""
     step = 1
     for own, size in zip(reversed(steps), reversed(batch)):
         if size > 1 and own != step:

@@ -2,7 +2,7 @@
 
 `compiler/loop_lanes` finds the axes along which a body computes the same for every index, `limits` says what can be
 written, `elements` writes a body as straight-line code over its elements. Around it `write` puts a loop of C, with
-blocks of lanes inside of the steps or nothing but scalars, `slots` one over lanes that end by themselves, and `cuda` a
+blocks of lanes inside the steps or nothing but scalars, `slots` one over lanes that end by themselves, and `cuda` a
 kernel in which a thread has a lane. A body that is too large, or has an op that is no arithmetic of elements, is
 planned as a program is: see `plan/loops.py`.
 """

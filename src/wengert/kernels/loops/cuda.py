@@ -78,7 +78,7 @@ def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> La
 
 
 def block_of(count: int, device: DeviceProperties) -> int:
-    """Threads of a block for so many lanes: fewer where there are few, so that all SMs have some.
+    """Threads of a block for this many lanes: fewer where there are few, so that all SMs have some.
 
     >>> from wengert.kernels.launch import H200
     >>> block_of(1_000_000, H200), block_of(10_000, H200), block_of(1, H200)
@@ -241,7 +241,7 @@ class _Kernel(WholeLanes):
 
 
 def _adding_up(declared: Mapping[str, str], kind: str, count: int, first: str, totals: int) -> Launch:
-    """The launch of a block for each total, which adds up so many parts."""
+    """The launch of a block for each total, which adds up this many parts."""
     entry = f"wg_totals_{kind}"
     complex = '#include "complex.cuh"\n' if kind in [scalar_type(dtype) for dtype in COMPLEX] else ""
     text = f"""#include "block.cuh"

@@ -74,7 +74,7 @@ KERNELS = (COPIES, DECIDE, BEGIN, NEXT)
 
 
 def copies_shape(most: int, count: int) -> tuple[int, int, int, int, int, int, int]:
-    """Grid, block and shared memory of so many copies, the largest of so many bytes.
+    """Grid, block and shared memory of this many copies, the largest of this many bytes.
 
     >>> copies_shape(16 * 256 + 1, 3)
     (2, 3, 1, 256, 1, 1, 0)

@@ -4,7 +4,7 @@ In: a graph, and for its inputs the names of their elements, as arrays of text. 
 names of the outputs' elements. Movement ops only move names, so they cost nothing; an elementwise op is a line an
 element; loops and branches inside a body are loops and branches of the language. What a loop steps through and stacks
 up may be larger: it lies in an array, and movement ops move the places in it. With `lanes` a value that differs from
-lane to lane is written to the page inside of the loop over lanes, and what all lanes share to the one outside; on a GPU
+lane to lane is written to the page inside the loop over lanes, and what all lanes share to the one outside; on a GPU
 a thread has a lane, and both are one page.
 """
 

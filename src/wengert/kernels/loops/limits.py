@@ -29,7 +29,7 @@ from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import ALL, ANY, MAX, MIN, PROD, SUM
 
 SMALL = 64  # elements of a value that may be variables
-FEW_LANES = 8  # of a loop over lanes that is inside of another, and written once for each
+FEW_LANES = 8  # of a loop over lanes that is inside another, and written once for each
 LARGE = 1 << 16  # elements of a value that may be an array
 LINES = 4000  # of a body: with more the C compiler takes long, and the processor's instruction cache overflows
 
@@ -112,7 +112,7 @@ def large_carries(node: Node, lanes: LaneAxes) -> str | None:
 
 
 def _large_inside(node: Node, lanes: LaneAxes) -> Iterator[str | None]:
-    """Why values of a loop or branch that is inside of another are too large."""
+    """Why values of a loop or branch that is inside another are too large."""
     yield large_carries(node, lanes)
     for one in (*node.sources, *(one for graph in bodies_of(node) for one in graph.outputs)):
         if not isinstance(one.dtype, tuple) and math.prod(lanes.shape(one)) > LARGE:

@@ -153,7 +153,7 @@ class _OneLane(WholeLanes):
 
 
 class _LaneScan:
-    """A scan with the loop over lanes outside of the steps."""
+    """A scan with the loop over lanes outside the steps."""
 
     def __init__(self, node: Node, lanes: LaneAxes, sources: Sequence[str], results: Sequence[str | None]) -> None:
         self.node, self.lanes = node, lanes

@@ -82,7 +82,7 @@ class Operand(NamedTuple):
     rows: int
 
     def aligned(self, chunk: int) -> bool:
-        """Whether chunks of so many elements begin on multiples of their size."""
+        """Whether chunks of this many elements begin on multiples of their size."""
         return self.step % chunk == 0 and all(apart % chunk == 0 for apart in self.matrix.batch)
 
 
@@ -117,7 +117,7 @@ class Product:
 
     @property
     def operands(self) -> tuple[Operand, Operand]:
-        """The left and the right side."""
+        """The left and the right-hand side."""
         a, b = self.left, self.right
         return (
             Operand(a, *_along(a.row, a.column, self.rows, self.depth), self.rows),

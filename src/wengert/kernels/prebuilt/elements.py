@@ -147,7 +147,7 @@ _MOST_BLOCKS = 65_535  # along the second and third axis of a grid
 
 
 def moved(where: Space, size: int, source: str, result: str, device: DeviceProperties) -> LaunchList:
-    """Elements of so many bytes from one place to another."""
+    """Elements of this many bytes from one place to another."""
     transposed = _transposed(where)
     if transposed is None or size == 16 or not where.count:
         return over(_copy(size), where, [source], result, device)

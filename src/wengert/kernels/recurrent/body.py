@@ -1,10 +1,10 @@
 """What a recurrence computes: the products of a scan's body, the phases between them, and where each value belongs.
 
 In: a scan. Out: a Recurrence, or why it is none. A value of the body is rows (the batch, all leading axes) by columns.
-Values that elementwise ops, slices and concatenations join are a *space*: their columns are so many units side by side
-(the gates) of the space's width, and element (row, j) of each unit is computed from elements (row, j) of others. So a
-thread that has (row, j) needs no other's values. A product leads from one space into another: all of a row is needed
-for each of its sums. What a product reads is made in one *phase* of a step and read in a later one.
+Values that elementwise ops, slices and concatenations join are a *space*: their columns are some units side by
+side (the gates) of the space's width, and element (row, j) of each unit is computed from elements (row, j) of others.
+So a thread that has (row, j) needs no other's values. A product leads from one space into another: all of a row is
+needed for each of its sums. What a product reads is made in one *phase* of a step and read in a later one.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Reading:
         return self._found(rows, needed, spaces)
 
     def _read_products(self) -> None:
-        """The products, whose right sides are constants of the scan, as they are or transposed."""
+        """The products, whose right-hand sides are constants of the scan, as they are or transposed."""
         for node in self.graph.nodes:
             if node.op is MATMUL:
                 left, right = node.sources

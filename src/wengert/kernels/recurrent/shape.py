@@ -190,7 +190,7 @@ def _core(
     most: int,
     registers: int,
 ) -> Core | None:
-    """How a block makes so many rows and columns of each unit of a product."""
+    """How a block makes this many rows and columns of each unit of a product."""
     count = columns * recurrence.units(product.node)
     mma = _tensor_cores(product, device, rows, count)
     tile = (0, 0) if mma else _tile(rows, count)

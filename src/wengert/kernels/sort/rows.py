@@ -1,4 +1,4 @@
-"""Rows that lie along an axis, and rows that lie one after the other in memory.
+"""Rows that lie along an axis, and rows that lie one after another in memory.
 
 A kernel for rows takes those that are contiguous. Where the axis is not the last one in memory, planes are transposed
 before and after: each element is read and written twice more, in order, which costs less than one read out of order.

@@ -1,4 +1,4 @@
-"""What is done to models and their parameters beside layers: reparametrised weights, vectors of parameters, folding.
+"""Utilities for models and parameters: reparametrised weights, parameter vectors, folding.
 
 The names are PyTorch's: `parametrize`, `parametrizations` and `rnn` are modules, the others functions.
 """
@@ -35,4 +35,4 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _IN_OPTIM:  # which stands above: optimizers know modules, modules know no optimizers
         return getattr(_import_module("wengert.optim"), name)
-    raise AttributeError(f"wengert.nn.utils has no {name!r}; there are {', '.join(__all__)}")
+    raise AttributeError(f"wengert.nn.utils has no {name!r}; it has {', '.join(__all__)}")

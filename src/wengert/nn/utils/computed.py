@@ -1,6 +1,6 @@
 """Attributes of a module that are computed when they are read: the module's class becomes a subclass with a property.
 
-`forward` reads `self.weight` as before, also while it is recorded, and gets what a formula makes of other parameters.
+`forward` reads `self.weight` as before, also while it is recorded, and gets the formula's value from other parameters.
 A formula is an object with `read(module)` and `write(module, value)`.
 """
 
@@ -13,7 +13,7 @@ from wengert.nn.module import Module
 
 
 class Formula(Protocol):
-    """How an attribute is read, and what setting it does."""
+    """How to read a computed attribute, and what setting it does."""
 
     def read(self, module: Any) -> Any:
         """The attribute's value."""
@@ -23,7 +23,7 @@ class Formula(Protocol):
 
 
 def compute(module: Module, name: str, formula: Formula) -> None:
-    """Make an attribute of one module a computed one. It has no value of its own any more."""
+    """Make an attribute of one module computed: it no longer has a value of its own."""
     kind = type(module)
     if "_computed" not in kind.__dict__:
         own = {"_computed": {}, "__reduce_ex__": _reduced, "__module__": kind.__module__, "__doc__": kind.__doc__}
@@ -36,7 +36,7 @@ def compute(module: Module, name: str, formula: Formula) -> None:
 
 
 def keep(module: Module, name: str) -> None:
-    """Make a computed attribute one that can be set again; with the last of them the module gets its own class back."""
+    """Make a computed attribute a plain one again; after the last one the module gets its original class back."""
     kind = type(module)
     formulas: dict[str, Formula] = kind.__dict__["_computed"]
     del formulas[name]
@@ -47,13 +47,13 @@ def keep(module: Module, name: str) -> None:
 
 
 def formula_of(module: Module, name: str) -> Formula | None:
-    """How an attribute is computed; None if it is not."""
+    """The formula of a computed attribute; None for others."""
     found: dict[str, Formula] = type(module).__dict__.get("_computed", {})
     return found.get(name)
 
 
 def original_class(module: Module) -> type[Module]:
-    """The class that a module had before attributes of it were computed."""
+    """The class that a module had before it got computed attributes."""
     kind = type(module)
     return kind.__mro__[1] if "_computed" in kind.__dict__ else kind
 

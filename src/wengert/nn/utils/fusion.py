@@ -32,7 +32,8 @@ def fuse_conv_bn_weights(
     bn_b: wg.Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and the bias of a convolution with a batch norm behind it; of a transposed one if so.
+    """The weight and the bias of a convolution fused with the batch norm after it; also for a transposed
+    convolution.
 
     >>> import wengert as wg
     >>> conv, norm = wg.nn.Conv2d(1, 2, 3), wg.nn.BatchNorm2d(2)
@@ -55,7 +56,7 @@ def fuse_linear_bn_weights(
     bn_w: wg.Tensor | None,
     bn_b: wg.Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and the bias of a linear layer with a batch norm behind it.
+    """The weight and the bias of a linear layer fused with the batch norm after it.
 
     >>> import wengert as wg
     >>> linear, norm = wg.nn.Linear(3, 2), wg.nn.BatchNorm1d(2)
@@ -71,14 +72,14 @@ def fuse_linear_bn_weights(
 def _check(name: str, layer: Any, bn: Any) -> None:
     if layer.training or bn.training:
         raise wg.errors.ArgumentError(
-            f"{name}: a batch norm can be folded in evaluation only; call eval() on both first"
+            f"{name}: a batch norm can be folded only in evaluation mode; call eval() on both first"
         )
     if bn.running_mean is None or bn.running_var is None:
         raise wg.errors.ArgumentError(f"{name}: a batch norm without running statistics normalises by each batch")
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A convolution that does what `conv` and then `bn`, both in evaluation, do; they stay as they are.
+    """A convolution equivalent to `conv` followed by `bn`, both in evaluation mode; neither is changed.
 
     >>> import wengert as wg
     >>> conv, bn = wg.nn.Conv1d(2, 3, 1).eval(), wg.nn.BatchNorm1d(3).eval()
@@ -96,7 +97,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A linear layer that does what `linear` and then `bn`, both in evaluation, do; they stay as they are.
+    """A linear layer equivalent to `linear` followed by `bn`, both in evaluation mode; neither is changed.
 
     >>> import wengert as wg
     >>> wg.nn.utils.fuse_linear_bn_eval(wg.nn.Linear(3, 2).eval(), wg.nn.BatchNorm1d(2).eval())(wg.ones((4, 3))).shape
@@ -105,7 +106,8 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     _check("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features:
         raise wg.errors.ShapeError(
-            f"fuse_linear_bn_eval: the layer gives {linear.out_features} features; the norm takes {bn.num_features}"
+            f"fuse_linear_bn_eval: the layer outputs {linear.out_features} features, but the norm takes "
+            f"{bn.num_features}"
         )
     with wg.no_grad():
         made = copy.deepcopy(linear)

@@ -1,4 +1,4 @@
-"""Modules whose initial values do not matter, since others are loaded."""
+"""Modules whose initial values do not matter because others are loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ M = TypeVar("M", bound=Module)
 
 
 def skip_init(module_cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
-    """A module of this class with its parameters and buffers left as zeros; what it would have drawn is not computed.
+    """A module of this class with its parameters and buffers left as zeros; its initialisation is skipped.
 
     >>> import wengert as wg
     >>> wg.nn.utils.skip_init(wg.nn.Linear, 2, 1).weight.tolist()

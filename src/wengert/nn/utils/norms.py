@@ -1,4 +1,4 @@
-"""Weight norm and spectral norm by the names that PyTorch had first: `weight_g` and `weight_v`, `weight_orig`.
+"""Weight norm and spectral norm under PyTorch's original names: `weight_g` and `weight_v`, `weight_orig`.
 
 Checkpoints have these. In new models `parametrizations.weight_norm` and `spectral_norm` do the same.
 """
@@ -38,7 +38,7 @@ class _WeightNormed:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Learn a weight as its length along `dim`, `weight_g`, and its direction, `weight_v`; give back the module.
+    """Learn a weight as its length along `dim`, `weight_g`, and its direction, `weight_v`; returns the module.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.weight_norm(wg.nn.Linear(3, 2))
@@ -56,7 +56,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Make a weight that `weight_norm` computes a plain parameter again, with the value it has.
+    """Undo `weight_norm`: the weight becomes a plain parameter again, with its current value.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.remove_weight_norm(wg.nn.utils.weight_norm(wg.nn.Linear(3, 2)))
@@ -104,14 +104,14 @@ class _SpectrallyNormed:
     def write(self, module: Any, value: Any) -> None:
         """The weight is computed, so setting it says what to set."""
         raise wg.errors.ArgumentError(
-            f"{self.name!r} is computed by spectral_norm: set {self.name}_orig, or remove_spectral_norm first"
+            f"{self.name!r} is computed by spectral_norm: set {self.name}_orig, or call remove_spectral_norm first"
         )
 
 
 def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Divide a weight by its largest singular value, estimated by power iterations; what is learned is `weight_orig`.
+    """Divide a weight by its largest singular value, estimated by power iterations; `weight_orig` is learned.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.spectral_norm(wg.nn.Linear(4, 3))
@@ -121,8 +121,8 @@ def spectral_norm(
     weight = _own_parameter("spectral_norm", module, name)
     if n_power_iterations < 1 or weight.ndim < 2:
         raise wg.errors.ArgumentError(
-            f"spectral_norm takes at least one power iteration and a weight of two axes or more; they are "
-            f"{n_power_iterations} and {weight.shape}"
+            "spectral_norm needs at least one power iteration and a weight of two or more axes, not "
+            f"{n_power_iterations} iterations and shape {weight.shape}"
         )
     at = output_axis(module) if dim is None else dim % weight.ndim
     rows, columns = as_matrix(weight.detach(), at).shape
@@ -136,7 +136,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Make a weight that `spectral_norm` computes a plain parameter again, with the value it has.
+    """Undo `spectral_norm`: the weight becomes a plain parameter again, with its current value.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.remove_spectral_norm(wg.nn.utils.spectral_norm(wg.nn.Linear(3, 2)))

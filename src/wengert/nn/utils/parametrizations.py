@@ -16,7 +16,7 @@ __all__ = ["spectral_norm", "weight_norm"]
 
 
 def norm_but_along(v: wg.Tensor, dim: int | None) -> wg.Tensor:
-    """The lengths of the slices along `dim`, laid out to broadcast; of the whole where it is None or -1."""
+    """The norms of the slices along `dim`, shaped to broadcast; the norm of the whole weight if `dim` is None or -1."""
     if dim is None or dim == -1:
         return wg.norm(v)
     at = dim % v.ndim
@@ -54,13 +54,13 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def as_matrix(weight: wg.Tensor, dim: int) -> wg.Tensor:
-    """A weight with `dim` as rows and all else as columns."""
+    """A weight as a matrix with `dim` as rows and everything else as columns."""
     moved = wg.moveaxis(weight, dim, 0) if dim else weight
     return wg.reshape(moved, (moved.shape[0], -1))
 
 
 def output_axis(module: Any) -> int:
-    """The axis of a layer's weight that the outputs are on."""
+    """The output axis of a layer's weight."""
     return 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
 
 
@@ -68,7 +68,9 @@ class _SpectralNorm(Module):
     def __init__(self, weight: wg.Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         if n_power_iterations < 1:
-            raise wg.errors.ArgumentError(f"spectral_norm: n_power_iterations is at least 1, not {n_power_iterations}")
+            raise wg.errors.ArgumentError(
+                f"spectral_norm: n_power_iterations must be at least 1, not {n_power_iterations}"
+            )
         self.dim = dim if dim >= 0 else dim + weight.ndim
         self.eps = eps
         self.n_power_iterations = n_power_iterations
@@ -110,7 +112,7 @@ class _SpectralNorm(Module):
 def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Divide a weight by its largest singular value, estimated by power iterations as the layer is called in training.
+    """Divide a weight by its largest singular value, estimated by power iterations in training mode.
 
     Miyato et al., "Spectral normalization for generative adversarial networks", 2018.
 

@@ -1,9 +1,8 @@
 """Parametrizations: a parameter computed by modules from an original one, which is what is learned.
 
 `register_parametrization(layer, "weight", Symmetric())` moves the weight to `layer.parametrizations.weight.original`;
-`layer.weight` is from then on what the module gives for it, computed when it is read. A `right_inverse` of the module
-says which original gives a value, when it is registered and when the attribute is set. The names in a state dict are
-PyTorch's.
+`layer.weight` is then the module's output, computed when it is read. A `right_inverse` of the module computes the
+original for a value, when it is registered and when the attribute is set. The names in a state dict are PyTorch's.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ _depth = 0
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within it, each parametrized attribute is computed once, for models that read one many times in a forward.
+    """A context in which each parametrized attribute is computed once, for models that read it many times in a forward
+    call.
 
     >>> import wengert as wg
     >>> with wg.nn.utils.parametrize.cached():
@@ -66,7 +66,7 @@ class _Parametrized:
         return _cache[key]
 
     def write(self, module: Any, value: Any) -> None:
-        """Set the originals to what gives this value."""
+        """Set the originals so that the parametrized value becomes this one."""
         _cache.pop((id(module), self.name), None)
         module.parametrizations[self.name].right_inverse(value)
 
@@ -119,7 +119,7 @@ class ParametrizationList(ModuleList):
         if isinstance(value, wg.Tensor):
             return value
         if not isinstance(value, (tuple, list)) or not all(isinstance(part, wg.Tensor) for part in value):
-            raise wg.errors.DTypeError(f"a right_inverse gives a Tensor or several, not {type(value).__name__}")
+            raise wg.errors.DTypeError(f"a right_inverse must return a Tensor or several, not {type(value).__name__}")
         return tuple(value)
 
     def _originals(self) -> list[wg.Tensor]:
@@ -127,14 +127,14 @@ class ParametrizationList(ModuleList):
         return [getattr(self, name) for name in names]
 
     def right_inverse(self, value: wg.Tensor) -> None:
-        """Set the originals to what gives this value."""
+        """Set the originals so that the parametrized value becomes this one."""
         found = self._inverted(value)
         parts = (found,) if isinstance(found, wg.Tensor) else found
         slots = self._originals()
         if len(parts) != len(slots) or any(a.shape != b.shape for a, b in zip(parts, slots)):
             shapes = [part.shape for part in parts]
             raise wg.errors.ShapeError(
-                f"the right_inverse of a parametrization gives shapes {shapes}; the originals have "
+                f"the right_inverse of a parametrization returns shapes {shapes}, but the originals have "
                 f"{[slot.shape for slot in slots]}"
             )
         with wg.no_grad():
@@ -152,10 +152,10 @@ class ParametrizationList(ModuleList):
 
 def _require_like(name: str, found: Any, original: wg.Tensor) -> None:
     if not isinstance(found, wg.Tensor):
-        raise wg.errors.DTypeError(f"{name}: a parametrization gives a Tensor, not {type(found).__name__}")
+        raise wg.errors.DTypeError(f"{name}: a parametrization must return a Tensor, not {type(found).__name__}")
     if found.shape != original.shape or found.dtype != original.dtype:
         raise wg.errors.ShapeError(
-            f"{name}: the parametrization gives {found.dtype} {found.shape} for {original.dtype} {original.shape}; "
+            f"{name}: the parametrization returns {found.dtype} {found.shape} for {original.dtype} {original.shape}; "
             "unsafe=True allows that"
         )
 
@@ -163,7 +163,7 @@ def _require_like(name: str, found: Any, original: wg.Tensor) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Have a parameter or buffer of a module computed by another module from what it was; give back the module.
+    """Compute a parameter or buffer of a module by another module from the original; returns the module.
 
     >>> import wengert as wg
     >>> class Symmetric(wg.nn.Module):
@@ -206,7 +206,7 @@ def _append(module: Any, name: str, parametrization: Module, unsafe: bool) -> No
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has parametrized attributes, or this one.
+    """Whether a module has parametrized attributes, or whether the named one is.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.parametrizations.weight_norm(wg.nn.Linear(3, 2))
@@ -220,7 +220,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make an attribute a plain parameter or buffer again, with the value it has, or with the original's.
+    """Make an attribute a plain parameter or buffer again, with its current value, or with the original's.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.parametrizations.weight_norm(wg.nn.Linear(3, 2))
@@ -235,8 +235,8 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     parts = module.parametrizations[tensor_name]
     if not leave_parametrized and not parts.is_tensor:
         raise wg.errors.ArgumentError(
-            f"remove_parametrizations: {tensor_name!r} is made of {parts.ntensors} originals, none of which it was; "
-            "leave_parametrized=True keeps its value"
+            f"remove_parametrizations: {tensor_name!r} is computed from {parts.ntensors} originals, so there is no "
+            "original value to restore; leave_parametrized=True keeps its value"
         )
     first = parts._originals()[0]
     kept = first if parts.is_tensor else None
@@ -259,7 +259,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 
 def type_before_parametrizations(module: Module) -> type[Module]:
-    """The class of a module, without what parametrizations made of it.
+    """The class of a module before parametrizations changed it.
 
     >>> import wengert as wg
     >>> layer = wg.nn.utils.parametrizations.weight_norm(wg.nn.Linear(3, 2))

@@ -1,4 +1,4 @@
-"""Sequences of different lengths, by the path they have in PyTorch; they are `wengert.nn.sequences`."""
+"""Sequences of different lengths, under PyTorch's path; implemented in `wengert.nn.sequences`."""
 
 from wengert.nn.sequences import (
     PackedSequence,

@@ -8,7 +8,7 @@ import wengert as wg
 
 
 def parameters_to_vector(parameters: Iterable[wg.Tensor]) -> wg.Tensor:
-    """The elements of some parameters, one after the other, as one vector; derivatives pass through it.
+    """Concatenate the elements of parameters into one vector; it is differentiable.
 
     >>> import wengert as wg
     >>> wg.nn.utils.parameters_to_vector([wg.ones((2, 2)), wg.zeros(1)]).tolist()
@@ -21,7 +21,7 @@ def parameters_to_vector(parameters: Iterable[wg.Tensor]) -> wg.Tensor:
 
 
 def vector_to_parameters(vec: wg.Tensor, parameters: Iterable[wg.Tensor]) -> None:
-    """Give parameters the values of a vector, as `parameters_to_vector` laid them out.
+    """Set parameters from a vector, in the layout of `parameters_to_vector`.
 
     >>> import wengert as wg
     >>> weight = wg.zeros((1, 2))

@@ -1,1 +1,1 @@
-"""Certificates: which rewrites made a program and how each is known, and its kernels checked against references."""
+"""Certificates: the rewrites that made a program with their proofs, and its kernels checked against references."""

@@ -1,4 +1,4 @@
-"""Cases: small graphs on which rules are tried, with the arrays that they are tried on.
+"""Cases: small graphs, with input arrays, on which rules are tested.
 
 A case of elementwise ops has every combination of the values of a dtype (see `values`); one of movement has elements of
 which no two are equal, in small shapes; one of sums and products has random numbers.
@@ -35,7 +35,7 @@ Cases = Callable[[str], Iterator[Case]]
 
 
 def recorded(record: Callable[..., Any], kinds: Sequence[tuple[Shape, Dtype]], device: str) -> Graph:
-    """The graph of what a function records over inputs."""
+    """The graph that a function records over inputs."""
     since = now()
     inputs = [placeholder(shape, dtype, device) for shape, dtype in kinds]
     outputs = record(*inputs)
@@ -54,7 +54,7 @@ def elements(record: Callable[..., Any], count: int = 1, dtypes: Iterable[Dtype]
 
 
 def chosen(record: Callable[..., Any], count: int, dtypes: Iterable[Dtype] = NUMBERS) -> Cases:
-    """The same with a condition before the values."""
+    """Elementwise ops with a condition before the values."""
 
     def cases(device: str) -> Iterator[Case]:
         for dtype in dtypes:
@@ -72,7 +72,7 @@ def shapes(rank: int, extents: Sequence[int] = (1, 2, 3)) -> list[Shape]:
 
 
 def moved(records: Callable[[Shape], Iterable[Callable[[Node], Any]]], ranks: Sequence[int] = (1, 2, 3)) -> Cases:
-    """Movement of values of all small shapes; `records` gives what to record of a shape."""
+    """Movement of values of all small shapes; `records` returns what to record for a shape."""
 
     def cases(device: str) -> Iterator[Case]:
         for shape in (shape for rank in ranks for shape in shapes(rank)):

@@ -1,7 +1,7 @@
-"""Certificates: what is known of one compiled program, rule by rule and kernel by kernel.
+"""Certificates: what is known about one compiled program, rule by rule and kernel by kernel.
 
-In: the plan of a program. Out: a `Certificate`: the rewrite rules that made the program, how often each was followed
-and how it is known, and its kernels with what was found of each. It prints as a table; what is in it is data.
+In: the plan of a program. Out: a `Certificate`: the rewrite rules that made the program, how often each was applied and
+how it was established, and its kernels with the result for each. It prints as a table; its contents are data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROVED, FAILED, UNPROVED = "proved", "FAILED", "not proved"
 
 @dataclass(frozen=True)
 class RuleUse:
-    """A rule of a pass or stage, how often it was followed, what it claims and what was found."""
+    """A rule of a pass or stage: how often it was applied, what it claims and what was found."""
 
     name: str
     rule: str
@@ -36,14 +36,14 @@ class RuleUse:
 
     @property
     def status(self) -> str:
-        """Whether what it claims was found."""
+        """Whether its claim was confirmed."""
         if self.proof.problem:
             return FAILED
         return PROVED if self.proof.is_proved else UNPROVED
 
     @property
     def known(self) -> str:
-        """How it is known, in words."""
+        """How it was established, as text."""
         if self.claim is None or self.status == FAILED:
             return self.proof.problem or ""
         if self.status == UNPROVED:
@@ -57,7 +57,7 @@ class RuleUse:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of a program. True where every rule and every kernel in it was proved."""
+    """What is known about a program. It is true if every rule and every kernel in it was proved."""
 
     rules: Sequence[RuleUse]
     kernels: Sequence[KernelCheck]
@@ -70,12 +70,12 @@ class Certificate:
 
     @property
     def failed(self) -> list[RuleUse | KernelCheck]:
-        """What was found to be wrong."""
+        """The claims found to be wrong."""
         return self._with_status(FAILED)
 
     @property
     def unproved(self) -> list[RuleUse | KernelCheck]:
-        """What could not be tried here."""
+        """The claims that could not be tested here."""
         return self._with_status(UNPROVED)
 
     def _with_status(self, status: str) -> list[RuleUse | KernelCheck]:
@@ -122,7 +122,7 @@ def certificate_of(plan: Plan) -> Certificate:
 
 
 def rule_counts(plan: Plan) -> dict[Rule, int]:
-    """How often each rule was followed, in the order of the passes and stages."""
+    """How often each rule was applied, in the order of the passes and stages."""
     found: dict[Rule, int] = {}
     for report in plan.reports:
         for rule, count in report.rules.items():

@@ -28,7 +28,8 @@ _GROUP = _MESH.whole
 
 
 def of_all_ranks(graph: Graph) -> Graph:
-    """A graph of a rank as one of all ranks, with the inputs and outputs of each; any other graph itself."""
+    """The graph of one rank as a graph of all ranks, with the inputs and outputs of each; other graphs are returned
+    unchanged."""
     if not any(node.attrs.get("group") == _GROUP for node in graph.nodes):
         return graph
     lanes = {node: placeholder((_MESH.size, *node.shape), node.dtype, node.device) for node in graph.inputs}

@@ -1,6 +1,6 @@
 """The kernels of a program against their references: each at the smallest sizes of its class, and at its own.
 
-In: a plan. Out: a check of every distinct kernel, with the error that was found beside what rounding explains. Extents
+In: a plan. Out: a check of every distinct kernel, with the error found and the error that rounding explains. Extents
 are constants in the text of a kernel, so a smaller kernel has another text. Its class is the text with numbers left
 out (the same statements, loops, pragmas and split among threads) and, loop by loop, whether the extent is one, shorter
 than a vector, whole vectors, or vectors and a tail. The witness is the smallest kernel of that class that is found; a
@@ -47,7 +47,7 @@ DRAWS = 2  # of inputs: of either sign, and positive
 
 @dataclass(frozen=True)
 class Check:
-    """What was found at some sizes."""
+    """The result at some sizes."""
 
     sizes: str
     error: float  # of the element that is nearest to being wrong
@@ -74,12 +74,12 @@ class KernelCheck:
 
     @property
     def checks(self) -> list[Check]:
-        """At which sizes it was checked."""
+        """The sizes at which it was checked."""
         return [check for check in (self.small, self.own) if check is not None]
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, if something is."""
+        """What is wrong, if anything."""
         return next((f"at {check.sizes}: {check.problem}" for check in self.checks if check.problem), None)
 
     @property
@@ -91,7 +91,7 @@ class KernelCheck:
 
     @property
     def known(self) -> str:
-        """What was found, in words."""
+        """What was found, as text."""
         if self.problem or not self.checks:
             return self.problem or self.note
         texts = [f"{_short(check.error)} of {_short(check.allowed)} at {check.sizes}" for check in self.checks]
@@ -106,7 +106,7 @@ def _short(number: float) -> str:
 
 
 def kernel_checks(plan: Plan) -> list[KernelCheck]:
-    """The checks of all distinct kernels of a plan; those of references are left out, which are what they are."""
+    """The checks of all distinct kernels of a plan, except references, which are correct by definition."""
     distinct = _distinct(plan)
     names = {key: f"{key}.check" for key in distinct}
     kept = {key: _read(content) for key, content in _contents(names).items()}
@@ -180,7 +180,7 @@ def _distinct(plan: Plan) -> dict[str, list[tuple[FusionGroup, Step]]]:
 
 
 def referenced(plan: Plan) -> int:
-    """How many steps are computed by their references."""
+    """The number of steps computed by their references."""
     return sum(step.host_op is not None for step in plan.steps)
 
 
@@ -215,7 +215,7 @@ def _bodies(plan: Plan) -> dict[str, str]:
 
 
 def class_of(plan: Plan, step: Step) -> tuple[str, tuple[str, ...]]:
-    """The class of a kernel: its text without numbers, and what each of its loops is."""
+    """The class of a kernel: its text without numbers, and the kind of each of its loops."""
     text = text_of(plan, step)
     return _NUMBER.sub("#", text), tuple(size_class(int(extent)) for extent in _EXTENT.findall(text))
 

@@ -23,7 +23,7 @@ _DEEP = 6
 
 
 def key_of(*texts: str) -> str:
-    """A name for some texts."""
+    """A hash of some texts."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode() + b"\0")
@@ -31,7 +31,7 @@ def key_of(*texts: str) -> str:
 
 
 def references_key(target: Target) -> str:
-    """What the checks of kernels depend on besides their texts: the references, what is checked, and who compiles."""
+    """What the checks of kernels depend on besides their texts: the references, what is checked, and the compiler."""
     names = ("wengert.ops", "wengert.backends.checked", "wengert.runtime.certificate")
     built_by = str(target.properties) if target.launches else toolchain._fingerprint()
     return key_of(VERSION, code_of(names), built_by)
@@ -44,7 +44,7 @@ def rules_key(rules: Mapping[Op, Any]) -> str:
 
 
 def code_of(packages: Iterable[str]) -> str:
-    """A digest of all that modules of some packages hold now: functions by their code, tables by their contents."""
+    """A digest of everything in the modules of some packages: functions by their code, tables by their contents."""
     digest = hashlib.sha256()
     wanted = tuple(packages)
     for name in sorted(sys.modules):

@@ -15,8 +15,8 @@ from wengert.plan.plan import Plan, Step
 
 
 class Finding(NamedTuple):
-    """The error of the element nearest to being wrong, what rounding explains there, and what is wrong, if something
-    is.
+    """The error of the element closest to being wrong, the error that rounding explains there, and what is wrong, if
+    anything.
     """
 
     error: float
@@ -25,17 +25,17 @@ class Finding(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of what rounding explains."""
+        """The error as a fraction of what rounding explains."""
         return self.error / self.allowed if self.allowed else 0.0
 
     def worse(self, other: Finding) -> Finding:
-        """The one that is nearer to being wrong, with the first problem."""
+        """The finding closer to being wrong, with the first problem."""
         nearer = self if (self.share, self.allowed) >= (other.share, other.allowed) else other
         return nearer._replace(problem=self.problem or other.problem)
 
 
 class MeasuredCpuProgram(CheckedCpuProgram):
-    """A program that notes what it finds of each step, and goes on."""
+    """A program that records its finding for each step, and continues."""
 
     def _checking(self, step: Step, call: Callable[..., None], number: int) -> Callable[..., None]:
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
@@ -55,14 +55,14 @@ class MeasuredCpuProgram(CheckedCpuProgram):
         return run
 
     def measure(self, arrays: Sequence[Any]) -> dict[int, Finding]:
-        """What is found of each step, by number."""
+        """The findings by step number."""
         self.found: dict[int, Finding] = {}
         self(arrays)
         return self.found
 
 
 def found_of(stored: Any, reference: Any, precision: float | None = None) -> Finding:
-    """What was stored, measured."""
+    """The finding for what a step stored."""
     return Finding(*error_of(stored, reference, precision), difference(stored, reference, precision))
 
 
@@ -72,7 +72,7 @@ def _measured_on_gpu() -> type:
     from wengert.backends.cuda.checked import TF32, CheckedCudaProgram
 
     class MeasuredCudaProgram(CheckedCudaProgram):
-        """A program that notes what it finds of each step, and goes on."""
+        """A program that records its finding for each step, and continues."""
 
         def _run_step(self, number: int, calls: Sequence[Any], memory: StoredSums) -> None:
             step = self.steps[number]
@@ -85,7 +85,7 @@ def _measured_on_gpu() -> type:
             self.found[number] = functools.reduce(Finding.worse, findings, Finding(0.0, 0.0))
 
         def measure(self, arrays: Sequence[Any]) -> dict[int, Finding]:
-            """What is found of each step, by number."""
+            """The findings by step number."""
             self.found: dict[int, Finding] = {}
             with np.errstate(all="ignore"):
                 self([moved(array, self.device) for array in arrays])
@@ -95,7 +95,7 @@ def _measured_on_gpu() -> type:
 
 
 def measured(plan: Plan) -> Callable[[Sequence[Any]], dict[int, Finding]]:
-    """What runs the steps of a plan on arrays for its inputs and measures each."""
+    """Run the steps of a plan on arrays for its inputs and measure each."""
     program: Any = _measured_on_gpu()(plan, captures=False) if plan.target.launches else MeasuredCpuProgram(plan)
     run: Callable[[Sequence[Any]], dict[int, Finding]] = program.measure
     return run

@@ -37,7 +37,7 @@ Rule = tuple[str, str]  # the pass or stage, and the rule of it; "" where it has
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found of a rule."""
+    """The result for a rule."""
 
     cases: int = 0  # that it changed
     elements: int = 0  # that were compared
@@ -47,12 +47,12 @@ class Proof:
 
     @property
     def is_proved(self) -> bool:
-        """Whether it was tried, and nothing was wrong."""
+        """Whether it was tested without a fault."""
         return self.cases > 0 and self.problem is None
 
 
 def proofs_of(rules: Iterable[Rule], target: Target) -> dict[Rule, Proof]:
-    """The proofs of rules, from the cache where they were proved before by the same code."""
+    """The proofs of rules, from the cache if the same code proved them before."""
     complete_tables()
     common = key_of(rules_key(simplify._table), str(target.properties), str(target.tf32))
     names = {rule: f"{key_of(common, *rule)}.check" for rule in rules}
@@ -68,7 +68,7 @@ def proofs_of(rules: Iterable[Rule], target: Target) -> dict[Rule, Proof]:
 
 
 def complete_tables() -> None:
-    """Have `simplify` know the rules of every op, so that its table is the same whatever was compiled before."""
+    """Register the rules of every op with `simplify`, so that its table does not depend on what was compiled before."""
     for op in registry.values():
         if op not in simplify._table:
             simplify._rules_for(op)
@@ -82,10 +82,10 @@ def _read(content: bytes | None) -> Proof | None:
 
 
 def prove(rule: Rule, target: Target) -> Proof:
-    """Try a rule on all of its cases."""
+    """Test a rule on all of its cases."""
     claim = claim_of(*rule)
     if claim is None:
-        return Proof(problem="nothing is claimed of it")
+        return Proof(problem="nothing is claimed about it")
     if rule not in PROBES:
         from wengert.runtime.certificate.stages import prove_stage  # which builds programs
 
@@ -143,7 +143,7 @@ def _compared(claim: Claim, case: Case, after: Graph) -> tuple[float, float, str
     try:
         found = evaluated(after, case.arrays)
     except Exception as raised:
-        return 0.0, 0.0, f"what it makes cannot be computed: {raised}"
+        return 0.0, 0.0, f"its result cannot be computed: {raised}"
     if claim.kind != REALS:
         wanted = evaluated(case.graph, case.arrays)
         same = same_bits if claim.kind == SAME_BITS else same_values
@@ -156,7 +156,7 @@ def _compared(claim: Claim, case: Case, after: Graph) -> tuple[float, float, str
         return 0.0, 0.0, None
     bound = claim.bound(terms_of(case.graph) * summed_in(case.graph))
     error = error_in_units(case, found)
-    problem = None if error <= bound else f"the error is {error:.3g} units where {bound:g} are stated"
+    problem = None if error <= bound else f"the error is {error:.3g} units, but {bound:g} are claimed"
     return error, bound, problem
 
 
@@ -174,7 +174,7 @@ def same_values(a: Array, b: Array) -> Array:
 
 
 def evaluated(graph: Graph, arrays: Iterable[Array]) -> list[Array]:
-    """The outputs by the references, as they are; those of collectives for all ranks, stacked."""
+    """The outputs computed by the references; those of collectives for all ranks, stacked."""
     graph = of_all_ranks(graph)
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays))
     for node in graph.nodes:
@@ -203,7 +203,7 @@ def error_in_units(case: Case, found: Iterable[Array]) -> float:
 
 
 def summed_in(graph: Graph) -> float:
-    """What rounding a term of a sum is, in units: half precision is summed in float32, and rounded at the end."""
+    """The rounding error of a term of a sum, in units: half precision is summed in float32 and rounded at the end."""
     return min(2.0**-24 / _unit(graph), 1.0) if _has_half(graph) else 1.0
 
 
@@ -232,7 +232,7 @@ def _wide(graph: Graph, arrays: Iterable[Array]) -> list[Array]:
 
 
 def terms_of(graph: Graph) -> int:
-    """How many terms the sums of a graph have, those of all its sums on the longest way."""
+    """The number of terms of the sums along the longest path of a graph."""
     terms: dict[Node, int] = {}
     for node in graph.nodes:
         own = 0

@@ -34,7 +34,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class StageCase(NamedTuple):
-    """A program: what it records over inputs of these shapes, and which inputs its outputs may replace."""
+    """A program: the function it records over inputs of these shapes, and the inputs that its outputs may replace."""
 
     record: Callable[..., Any]
     shapes: Sequence[tuple[int, ...]]
@@ -42,7 +42,7 @@ class StageCase(NamedTuple):
 
 
 def _layers(x: Node, y: Node, row: Node) -> Any:
-    """Products and loops, one after the other, and updates of inputs."""
+    """Products and loops, one after another, and updates of inputs."""
     start = x
     for _ in range(3):
         x = e.add(e.multiply(MATMUL(x, y), row), row)
@@ -114,7 +114,7 @@ def _with(found: Proof, rule: Rule, claim: Claim, one: StageCase, number: int, t
         return Proof(found.cases + 1, elements, max(error, found.error), max(bound, found.bound), problem)
     without = _outputs(_planned(graph, target, one.pairs, rule[0]), case)
     wrong = sum(int((~same_bits(a, b)).sum()) for a, b in zip(results, without))
-    problem = f"{wrong} elements are others without it" if wrong else problem
+    problem = f"{wrong} elements differ without it" if wrong else problem
     return Proof(found.cases + 1, elements, problem=problem)
 
 
@@ -142,7 +142,7 @@ REWRITTEN = (StageCase(_variance, ((512, 300),)), StageCase(_softmax, ((256, 100
 
 
 def rewrites_in(plan: Plan) -> dict[str, int]:
-    """How many kernels of a plan each rewrite changed."""
+    """The number of kernels of a plan that each rewrite changed."""
     from wengert.kernels.cuda.write import rewrites_of
 
     found: dict[str, int] = {}

@@ -16,7 +16,7 @@ _ALL = 1 << 16  # values that are tried without a choice
 
 
 def tried(dtype: Dtype, count: int) -> list[Array]:
-    """Arrays for so many operands that have every combination of values: all values where these are few enough."""
+    """Arrays for several operands with every combination of values: all values of the dtype if they are few enough."""
     each = all_of(dtype) if dtype.itemsize <= 2 else special(dtype)
     if len(each) ** count > _ALL:
         each = special(dtype)
@@ -70,7 +70,7 @@ def special(dtype: Dtype) -> Array:
 
 
 def numbered(shape: tuple[int, ...], dtype: Dtype) -> Array:
-    """Elements of which no two are equal, for what only moves them; as far as a dtype has so many values."""
+    """Distinct elements, for ops that only move them, as far as the dtype has enough values."""
     count = int(np.prod(shape, dtype=np.int64))
     if dtype is bool_:
         return np.asarray(np.arange(count) * 7 % 3 == 0).reshape(shape)

@@ -28,7 +28,7 @@ _SIZED = ("shape", "starts", "size", "sizes", "n")  # the attributes of ops that
 
 @dataclass
 class Witness:
-    """A group over inputs of its own."""
+    """A group with its own inputs."""
 
     group: FusionGroup
     inputs: list[Node]
@@ -41,12 +41,12 @@ class Witness:
 
     @property
     def elements(self) -> int:
-        """Elements that are read and written."""
+        """The number of elements read and written."""
         return sum(node.size for node in (*self.inputs, *self.outputs))
 
     @property
     def operations(self) -> int:
-        """Floating-point operations."""
+        """The number of floating-point operations."""
         return sum(node.op.flops(node) for node in self.nodes)
 
     @property
@@ -57,20 +57,20 @@ class Witness:
 
 
 def witness_of(plan: Plan, group: FusionGroup, step: Step, sizes: Sizes | None = None) -> Witness:
-    """The group of a plan's step over inputs of its own, with other sizes for some; raises where ops refuse them."""
+    """The group of a plan's step with its own inputs, with some sizes changed; raises an error if an op rejects
+    them."""
     return _GroupRecorder(plan, group, sizes or {}).witness(step)
 
 
 def meaning_of(plan: Plan, group: FusionGroup, step: Step) -> str:
-    """What a step must compute, down to the values in memory: the same for equal ops of values of equal types.
-
-    A text alone does not tell: a product that lost its transpose has the text of one that never had it.
+    """What a step must compute, down to the values in memory: equal for equal ops on values of equal types. The
+    kernel's text is not enough: a product that lost its transpose has the text of one that never had it.
     """
     return _GroupRecorder(plan, group, {}).meaning(step)
 
 
 def resized(n: int, sizes: Sizes) -> int:
-    """A size, or a multiple of one, as it is changed.
+    """The new value of a size or of a multiple of one.
 
     >>> resized(2304, {768: 32}), resized(768, {768: 32}), resized(5, {768: 32})
     (96, 32, 5)
@@ -200,7 +200,7 @@ def _copy(node: Node, sources: Sequence[Node]) -> Node:
 
 
 def _is_inside(node: Node) -> bool:
-    """Whether a part is inside of the whole that it is cut from or laid into: ops do not look again."""
+    """Whether a part is inside the whole that it is cut from or laid into: ops do not look again."""
     if "starts" not in node.attrs or isinstance(node.dtype, tuple):
         return True
     whole, *_ = node.sources
@@ -214,7 +214,7 @@ def _is_inside(node: Node) -> bool:
 
 
 def plan_with_steps(witnesses: Sequence[Witness], like: Plan, codegen: MakeCodegen) -> Plan:
-    """The plan of witnesses, none of which needs another, for the target of a plan: as far as its steps."""
+    """The plan of independent witnesses for the target of a plan, as far as its steps."""
     inputs = [node for one in witnesses for node in one.inputs]
     outputs = [node for one in witnesses for node in one.outputs]
     donated = {result: source for one in witnesses for result, source in one.donated.items()}
@@ -238,7 +238,7 @@ def plan_with_steps(witnesses: Sequence[Witness], like: Plan, codegen: MakeCodeg
 
 
 def placed(plan: Plan) -> Plan:
-    """The plan with memory for its steps, each of which runs by itself."""
+    """The plan with memory for its steps, each of which runs alone."""
     stages: tuple[Callable[[Plan], Plan], ...] = (parallel_regions, liveness, in_place, arena, waits)
     with limited(0):
         for stage in stages:
@@ -257,7 +257,8 @@ _WHOLE, _TAILED, _SHORT = (
 
 
 def size_class(n: int) -> str:
-    """What the code of a loop depends on: whether vectors fill it, whether some elements are left over.
+    """The property of a size that the code of a loop depends on: whether vectors fill it, and whether elements are left
+    over.
 
     >>> [size_class(n) for n in (1, 7, 64, 67)]
     ['one', 'short', 'vectors', 'vectors and a tail']
@@ -268,7 +269,7 @@ def size_class(n: int) -> str:
 
 
 def smaller(n: int) -> list[int]:
-    """Sizes of the same class that are less, the least first."""
+    """Smaller sizes of the same class, the smallest first."""
     found = {"short": _SHORT, "vectors": _WHOLE, "vectors and a tail": _TAILED}.get(size_class(n), ())
     return [size for size in found if size < n]
 

@@ -1,1 +1,1 @@
-"""Looking into what ran: explain, profile, self-checking programs, bisection of a miscompile."""
+"""Debugging tools: explain, profile, self-checking programs, bisection of a miscompile."""

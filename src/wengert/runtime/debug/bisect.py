@@ -1,4 +1,4 @@
-"""Bisect: which of the compiler's rewrites makes a compiled function differ from its interpreted self.
+"""Bisect: finds the compiler rewrite that makes a compiled function differ from its interpreted result.
 
 In: a function and arguments. Out: a Fault: the number of the rewrite, the pass and rule that made it, the node, the
 user's line; None where the two agree. `wg.config.fuel` is what is halved: with fuel k only the first k rewrites happen.
@@ -28,7 +28,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Fault(NamedTuple):
-    """The first rewrite after which compiled differs from interpreted. Number 0: no rewrite, a kernel is at fault."""
+    """The first rewrite after which the compiled result differs from the interpreted one. Number 0 means that a kernel
+    is at fault."""
 
     number: int
     rewrite: Rewrite | None
@@ -38,7 +39,7 @@ class Fault(NamedTuple):
     def text(self) -> str:
         """What is at fault, without the line."""
         if self.rewrite is None:
-            return f"without any rewrite, {self.problem}: a kernel is at fault, set wg.config.check = True to find it"
+            return f"without any rewrite, {self.problem}: a kernel is at fault; set wg.config.check = True to find it"
         rule = f" by the rule {self.rewrite.rule}" if self.rewrite.rule else ""
         return f"rewrite {self.number}, in {self.rewrite.name}{rule}: {self.rewrite.what}. With it, {self.problem}"
 
@@ -50,7 +51,7 @@ class Fault(NamedTuple):
 
 
 def find(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Fault | None:
-    """The rewrite that makes `compile(function)` give something else on these arguments than the references do.
+    """Find the rewrite that makes `compile(function)` differ from the references on these arguments.
 
     >>> import wengert as wg
     >>> print(find(lambda x: wg.softmax(x * 1.0 + 0.0), wg.tensor([1.0, 2.0])))
@@ -59,7 +60,7 @@ def find(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Fault | Non
     function = getattr(function, "__wrapped__", function)
     call = take_apart(None, args, kwargs)
     if call is None:
-        raise ArgumentError("bisect: an argument is tracked and computed, so that the call is part of a larger graph")
+        raise ArgumentError("bisect: an argument is tracked and computed, so the call is part of a larger graph")
     captured = capture(function, call)
     nodes = [call.leaves[i] for i in captured.arguments]
     arrays = [np.asarray(host_value(x.node) if hasattr(x, "node") else x) for x in nodes]
@@ -72,7 +73,7 @@ def find(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Fault | Non
 
 
 def find_in(graph: Graph, arrays: Sequence[Array]) -> Fault | None:
-    """As `find`, of a closed graph and arrays for its inputs."""
+    """Like `find`, for a closed graph and arrays for its inputs."""
     expected = references_of(graph, arrays, on_host)
 
     def problem(fuel: int | None) -> str | None:

@@ -48,11 +48,11 @@ class _Whole:
 
 
 class CheckedProgram(_Whole, CheckedCpuProgram):
-    """A compiled graph that is compared, kernel by kernel and as a whole, with its references in every call."""
+    """A compiled graph that is compared with its references in every call, kernel by kernel and as a whole."""
 
 
 def checked_program(recorded: Graph, plan: Plan) -> Runnable:
-    """The program of a plan, compared in every call with its references and with what was recorded."""
+    """The program of a plan that is compared in every call with its references and with the recorded graph."""
     if not plan.target.launches:
         return CheckedProgram(recorded, plan)
     program: Runnable = _checked_on_gpu()(recorded, plan, captures=False)

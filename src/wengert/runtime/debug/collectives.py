@@ -35,7 +35,7 @@ class CollectiveRecord(NamedTuple):
 
 
 def records(spread: Distributed | None) -> list[CollectiveRecord]:
-    """The collectives of a step, in order; none of a program that is not spread over ranks."""
+    """The collectives of a step, in order; none for a program that is not distributed."""
     return [] if spread is None else [_record(*each) for each in enumerate(collectives(spread.graph))]
 
 
@@ -69,11 +69,11 @@ def _line(node: Node) -> str:
 
 
 def explained(graph: Graph, program: Any, name: str | None = None) -> str:
-    """What `explain(name)` shows: of a program that is spread over ranks with what it sends."""
+    """The text of `explain(name)`, for a distributed program including what it sends."""
     spread: Distributed | None = getattr(program, "distributed", None)
     if name == "collectives":
         if spread is None:
-            raise ArgumentError("explain: the function is not spread over ranks; wg.compile(mesh=...) does that")
+            raise ArgumentError("explain: the function is not distributed over ranks; use wg.compile(mesh=...)")
         return text(spread, SHOWN)
     if spread is None or name not in (None, "partition"):
         return text_of(graph, program, name)
@@ -84,7 +84,8 @@ def explained(graph: Graph, program: Any, name: str | None = None) -> str:
 
 
 def text(spread: Distributed, shown: int = 0) -> str:
-    """How many collectives of each kind a step has and what a rank sends, the largest of them, what is gathered."""
+    """The number of collectives of each kind in a step, the bytes that a rank sends, the largest ones, and what is
+    gathered."""
     found = records(spread)
     mesh = spread.inputs[0].mesh if spread.inputs else None
     if not found:
@@ -114,7 +115,7 @@ def _kinds(found: Sequence[CollectiveRecord]) -> list[str]:
 def _gathered(spread: Distributed, shown: int) -> list[str]:
     """What was computed from gathered values, and why."""
     if not spread.gathered:
-        return ["nothing that is cut is gathered to be worked on"]
+        return ["no split value is gathered for computation"]
     total = bytes_text(sum(one.moved for one in spread.gathered))
     count = "1 value is" if len(spread.gathered) == 1 else f"{len(spread.gathered)} values are"
     lines = [f"{count} computed from gathered ones, for which a rank sends {total}"]

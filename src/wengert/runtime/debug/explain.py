@@ -25,14 +25,14 @@ IMPORTS = "import wengert as wg\nfrom wengert.ops import registry as ops\n\n"
 
 
 class Printed(str):
-    """Text that was printed; a prompt that echoes it does not print it once more."""
+    """Text that was already printed; an interactive prompt does not print it again."""
 
     def __repr__(self) -> str:
         return f"<printed, {len(self.splitlines())} lines>"
 
 
 def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
-    """What `explain(name)` shows of a program: the table, the graph after a pass, or why groups were not merged."""
+    """The text of `explain(name)`: the table, the graph after a pass, or why groups were not merged."""
     if name == "recorded":
         return IMPORTS + as_python(graph)
     if not is_compiled(program):
@@ -41,14 +41,14 @@ def text_of(graph: Graph, program: Any, name: str | None = None) -> str:
 
 
 def is_compiled(program: Any) -> bool:
-    """Whether a program was compiled, for the CPU or a GPU, and not interpreted."""
+    """Whether a program was compiled (for the CPU or a GPU) rather than interpreted."""
     return bool(program.is_compiled)
 
 
 def compiled_program(program: Any, asked: str) -> Any:
-    """The program, if it was compiled; an error that says why not otherwise."""
+    """The program, if it was compiled; otherwise an error says why not."""
     if not is_compiled(program):
-        raise ArgumentError(f"{asked}: the program is interpreted, {_why_interpreted()}, so there is none to show")
+        raise ArgumentError(f"{asked}: the program is interpreted, {_why_interpreted()}, so there is nothing to show")
     return program
 
 
@@ -56,15 +56,15 @@ def _interpreted(graph: Graph, name: str | None) -> str:
     if name is not None:
         why = _why_interpreted()
         raise ArgumentError(
-            f"explain: the program is interpreted, {why}: of the passes there is recorded, not {name!r}"
+            f"explain: the program is interpreted, {why}, so only 'recorded' is available, not {name!r}"
         )
-    return f"interpreted, {_why_interpreted()}: {len(graph.nodes)} nodes, one by one by their NumPy references"
+    return f"interpreted, {_why_interpreted()}: {len(graph.nodes)} nodes, run one by one by their NumPy references"
 
 
 def _why_interpreted() -> str:
     if config.tier == "interpret":
-        return 'as wg.config.tier = "interpret" asks for'
-    return "since there is no C compiler, or the function was recorded too often to build each recording"
+        return 'because of wg.config.tier = "interpret"'
+    return "because there is no C compiler, or because the function was recorded too often to build each recording"
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -90,12 +90,12 @@ def size_of(node: Node) -> int:
 
 
 def flops(node: Node) -> int:
-    """The floating-point operations of a node; 0 for what only moves."""
+    """The floating-point operations of a node; 0 for data movement."""
     return node.op.flops(node)
 
 
 def rows(graph: Graph, program: Any) -> list[StageRow]:
-    """The graph as recorded, the passes, the stages of the plan, and the compiler that built what they came to."""
+    """The rows for the recorded graph, the passes, the stages of the plan, and the build."""
     found = [_graph_row("recorded", graph, 0.0)]
     for name, report in named_reports(program):
         is_pass = isinstance(report, PassReport)
@@ -134,7 +134,7 @@ def _touched(plan: Plan) -> list[tuple[Sequence[Node], Sequence[Node]]]:
 
 
 def named_reports(program: Any) -> list[tuple[str, Any]]:
-    """The reports of passes and stages in order, by name; the second of a name is `simplify 2`."""
+    """The reports of passes and stages in order, by name; a repeated name becomes `simplify 2`."""
     times: dict[str, int] = {}
     found = []
     for report in program.plan.reports:
@@ -150,7 +150,7 @@ def pass_reports(program: Any) -> list[PassReport]:
 
 
 def kernels_of(program: Any) -> list[Any]:
-    """The steps that do something: a pick whose value is in its place already does not."""
+    """The steps that do any work; a pick whose value is already in place does not."""
     return [step for step in program.steps if not step.does_nothing]
 
 
@@ -202,7 +202,8 @@ def bytes_text(count: int) -> str:
 
 
 def table(graph: Graph, program: Any) -> str:
-    """All passes and stages. Before `fuse`, kernels, bytes and memory are what an op at a time would take."""
+    """The table of all passes and stages. Before `fuse`, kernels, bytes and memory are those of running one op at a
+    time."""
     lines = ["pass or stage       nodes  kernels  bytes moved      MFLOP  peak memory       time"]
     for row in rows(graph, program):
         taken = f"{row.seconds * 1e3:>7.1f} ms" if row.name != "recorded" else ""
@@ -249,13 +250,13 @@ def after(program: Any, name: str) -> str:
         return others[name](program)
     if name not in reports:
         known = ", ".join(dict.fromkeys(["recorded", *reports, *others]))
-        raise ArgumentError(f"explain: there is no pass or stage {name!r}; there are {known}")
+        raise ArgumentError(f"explain: there is no pass or stage {name!r}; choose one of {known}")
     report = reports[name]
     return IMPORTS + as_python(report.graph) if isinstance(report, PassReport) else described(report.plan)
 
 
 def fused(program: Any) -> str:
-    """The kernels, and the graph with a note of the kernel each stored value is computed in."""
+    """The kernels, and the graph with the kernel of each stored value noted."""
     parts = []
     notes: dict[Node, str] = {}
     for number, (group, step) in enumerate(zip(program.plan.groups_of_steps, program.steps)):
@@ -290,20 +291,20 @@ class Moment(NamedTuple):
 
 
 class Timeline(list[Moment]):
-    """The moments of a program, printed already."""
+    """The moments of a program; its text was already printed."""
 
     def __repr__(self) -> str:
         return f"<timeline, {len(self)} steps>"
 
 
 def timeline(program: Any) -> Timeline:
-    """Memory step by step: how much is live, and what it is."""
+    """Memory step by step: how much is live, and which values."""
     alive = lives(_in_arena(program.plan, _touched(program.plan)))
     return Timeline(_moment(number, alive) for number in range(len(program.steps)))
 
 
 def fullest(program: Any) -> Moment | None:
-    """The step at which most is live; None where there is no step."""
+    """The step at which the most memory is live; None if there are no steps."""
     needed = _in_arena(program.plan, _touched(program.plan))
     held = _live_bytes(needed)
     return _moment(held.index(max(held)), lives(needed)) if held else None

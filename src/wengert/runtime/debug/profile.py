@@ -26,7 +26,7 @@ from wengert.runtime.static.compile import Compiled
 
 
 class Timed(NamedTuple):
-    """A kernel with the least time it took."""
+    """A kernel with its minimum time."""
 
     name: str
     where: str
@@ -36,15 +36,15 @@ class Timed(NamedTuple):
 
     @property
     def rate(self) -> str:
-        """How fast it was, in what limits it."""
+        """Its speed, in the unit of its bottleneck."""
         seconds = max(self.seconds, 1e-9)
         return f"{self.flops / seconds / 1e9:.0f} GFLOP/s" if self.flops else f"{self.moved / seconds / 1e9:.1f} GB/s"
 
 
 def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> list[Timed]:
-    """The kernels that a call of a compiled function runs, each with the least time of `repeats` calls.
+    """The kernels that a call of a compiled function runs, each with its minimum time over `repeats` calls.
 
-    The calls are real ones: parameters are updated by them.
+    The calls are real: they update parameters.
 
     >>> import wengert as wg
     >>> f = wg.compile(lambda x: wg.softmax(x @ x, axis=1))
@@ -62,7 +62,7 @@ def profile(compiled: Compiled, *args: Any, repeats: int = 5, **kwargs: Any) -> 
 
 
 def step_seconds(program: Any, call: Callable[[], Any], repeats: int) -> list[float]:
-    """The least time of each step of a program, in calls that run it."""
+    """The minimum time of each step of a program, over several calls."""
     watcher = watch.observer = _Watcher(program)
     try:
         for _ in range(repeats):
@@ -102,7 +102,7 @@ class _Watcher:
 
 
 def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) -> list[Callable[..., None]]:
-    """What stands in for a program's calls: a call for each step, which notes its number, when it began and ended."""
+    """Replacements for a program's calls that record the number, start and end of each step."""
     library = load([_text(program)])
     library.wg_connect(*addresses(), thread_count())
 
@@ -133,7 +133,7 @@ def _text(program: CpuProgram) -> str:
 
 
 def described(group: FusionGroup, step: Any) -> str:
-    """A kernel in words: its ops, what they go over, and who carries them out, where that is not a kernel of ours."""
+    """A kernel as text: its ops, their iteration space, and the library that runs them, if it is not our own kernel."""
     names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
     if not group.opaque:
         return f"{names} over {group.space}"
@@ -148,7 +148,7 @@ def _timed(group: FusionGroup, step: Step, seconds: float) -> Timed:
 
 
 def shown(kernels: list[Timed], top: int = 5) -> str:
-    """The kernels that took longest, as lines; equal ones on the same line."""
+    """The slowest kernels, one per line; equal ones share a line."""
     total = sum(kernel.seconds for kernel in kernels) or 1.0
     together: dict[tuple[str, str], list[Timed]] = {}
     for kernel in kernels:

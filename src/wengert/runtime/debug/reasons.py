@@ -27,7 +27,7 @@ _MANY_RECORDINGS = 16  # for reasons other than the arguments, if that is more t
 
 
 class RecordingLog:
-    """Why a function, called `name`, was recorded, each time; warns where that is too often."""
+    """A log of why the function `name` was recorded each time; warns if that is too often."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class RecordingLog:
         self._again = 0
 
     def note(self, reason: str, arguments: CallArguments, is_first: bool, calls: int) -> None:
-        """Note a recording; `is_first` says whether there was none for such arguments."""
+        """Log a recording; `is_first` says whether it is the first for such arguments."""
         self.reasons.append(reason)
         del self.reasons[:-100]
         called = names(arguments.key[0])
@@ -50,15 +50,15 @@ class RecordingLog:
                     shown = called[i]
                     self._warn(
                         shown,
-                        f"{self.name} was recorded for {len(shapes)} different shapes of {shown}, each a program of "
-                        "its own. Pad it to a few fixed shapes",
+                        f"{self.name} was recorded for {len(shapes)} different shapes of {shown}, each of which "
+                        "compiles its own program. Pad it to a few fixed shapes",
                     )
         self._again += not is_first
         if self._again >= _MANY_RECORDINGS and self._again * 4 > calls:
             self._warn(
                 "again",
-                f"{self.name} is recorded again and again, the last time because {reason}. What changes from call to "
-                "call should be an argument, or a tensor made outside and assigned",
+                f"{self.name} is recorded repeatedly, the last time because {reason}. Values that change between "
+                "calls should be arguments, or tensors created outside and assigned",
             )
 
     def _warn(self, what: Any, message: str) -> None:
@@ -67,12 +67,12 @@ class RecordingLog:
             warnings.warn(message, stacklevel=6)  # the line that called the function
 
     def raise_unsteady(self, before: Transcript, after: Transcript) -> None:
-        """Say that there is no program that stands for the function."""
+        """Raise an error: no single program represents the function."""
         where = difference(before, after)
         raise RecordingError(
-            f"compile: three recordings of {self.name} in a row gave three different graphs, so there is no program "
-            f"that stands for it. The first node that differs is\n  {where}\n"
-            "What changes from call to call must be an argument, or a tensor made outside and assigned",
+            f"compile: three recordings of {self.name} in a row gave three different graphs, so no single program "
+            f"represents it. The first node that differs is\n  {where}\n"
+            "Values that change between calls must be arguments, or tensors created outside and assigned",
             where.location,
         )
 
@@ -81,7 +81,7 @@ class RecordingLog:
 
 
 class Difference(NamedTuple):
-    """Where two recordings part: the lines of both, in words."""
+    """The first difference of two recordings: the lines of both, as text."""
 
     before: str
     after: str
@@ -101,7 +101,7 @@ def difference(before: Transcript, after: Transcript) -> Difference:
 
 
 class Transcript:
-    """A graph's canonical form, with what it takes to show a node of it after the graph is gone."""
+    """A graph's canonical form, with the data to show its nodes after the graph is gone."""
 
     def __init__(self, graph: Graph) -> None:
         self.form = canonical(graph)
@@ -115,7 +115,7 @@ class Transcript:
         return self._lines[node][0] if 0 <= node < len(self._lines) else None
 
     def line(self, i: int) -> str:
-        """An entry in words: what was recorded, of what type, on which line."""
+        """An entry as text: the op, its type and its source line."""
         node = i - self._inputs
         if node < 0:
             return f"input {i} of type {self.form[i]}"
@@ -168,16 +168,16 @@ def _value(value: Any) -> str:
 
 
 def change(before: tuple[Any, ...], after: tuple[Any, ...]) -> str:
-    """In what two keys differ, in words."""
+    """The difference between two keys, as text."""
     if before[0] != after[0]:
         return f"the arguments have the structure {after[0]}, before {before[0]}"
     for name, old, new in zip(names(after[0]), before[1], after[1]):
         if old != new:
             return f"{name} {_change_of_one(old, new)}"
     if before[2] != after[2]:
-        return f"gradients are {'' if after[2] else 'not '}recorded, before they were {'' if before[2] else 'not '}"
+        return f"gradients are {'' if after[2] else 'not '}recorded, but before they were {'' if before[2] else 'not '}"
     if before[3] != after[3]:
-        return "it is the method of another object"
+        return "it is a method of another object"
     return f"autocast is {after[4] or 'off'}, before {before[4] or 'off'}"
 
 
@@ -213,7 +213,7 @@ def _words(specification: Specification) -> str:
 
 
 def names(structure: tree.Structure) -> list[str]:
-    """What to call each leaf: `argument 0`, `argument x`, `argument 1['weights'][0]`."""
+    """The name of each leaf: `argument 0`, `argument x`, `argument 1['weights'][0]`."""
     return [f"argument {path}" for part in structure.parts for path in _paths(part, top=True)]
 
 
@@ -232,7 +232,7 @@ def _paths(structure: tree.Structure, top: bool = False) -> Iterator[str]:
 
 @contextmanager
 def steady_random(name: str) -> Iterator[None]:
-    """Raise, and put it back, where Python's or NumPy's global random state is moved inside."""
+    """A context that raises an error if Python's or NumPy's global random state changes inside, and restores it."""
     before = _states()
     try:
         yield
@@ -243,8 +243,8 @@ def steady_random(name: str) -> Iterator[None]:
                 put(state)
     if moved:
         raise RecordingError(
-            f"compile: {name} moves the state of {moved[0]}, which would happen only while it is recorded. Draw by "
-            "wg.random, or outside, and give the numbers as an argument"
+            f"compile: {name} changes the state of {moved[0]}, which would happen only while it is recorded. Draw "
+            "with wg.random, or outside, and pass the numbers as an argument"
         )
 
 

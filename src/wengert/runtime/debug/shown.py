@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """What `Compiled` shows. Whatever is shown of a call is shown of the latest one, unless another is named."""
+    """The inspection methods of `Compiled`. By default they show the latest call."""
 
     _function: Any
     _latest: tuple[tuple[Any, ...], Specialization] | None
@@ -39,17 +39,17 @@ class Shown:
     def graph(self) -> Graph:
         """The graph recorded last; `print` shows it as Python."""
         if self._latest is None:
-            raise ArgumentError("graph: the function has not been called yet, and is recorded at the first call")
+            raise ArgumentError("graph: the function has not been called yet; it is recorded at the first call")
         return self._latest[1].graph
 
     def explain(self, what: str | None = None) -> str:
-        """Print what the compiler made of the latest call's recording, and return the text.
+        """Print how the compiler transformed the latest call's recording, and return the text.
 
-        Without an argument the table of its passes: nodes, kernels, bytes moved, operations, peak memory, time. With
-        the name of a row of that table, such as `recorded`, `cse` or `fuse`, the graph after that pass as Python that
-        runs; `memory` and `build`: the timeline, the C. `refusals`: why groups of values are kernels apart. On a GPU
-        `tuning`: which kernels and libraries were chosen by timing them. Over a mesh `collectives`: what ranks send to
-        each other and why; `partition`: that, and the graph of a rank.
+        Without an argument it shows the table of passes: nodes, kernels, bytes moved, operations, peak memory, time.
+        The name of a row of that table, such as `recorded`, `cse` or `fuse`, shows the graph after that pass as
+        runnable Python; `memory` shows the timeline and `build` the C source. `refusals` shows why groups of values
+        were not fused. On a GPU, `tuning` shows which kernels and libraries were chosen by timing. Over a mesh,
+        `collectives` shows what ranks send to each other and why, and `partition` also shows the graph of a rank.
         """
         newest = self._newest("explain")
         text = explained(newest.graph, newest.program, what)
@@ -66,10 +66,10 @@ class Shown:
         return str(compiled_program(program, "source").source)
 
     def certificate(self) -> Certificate:
-        """What is known of the latest call's program: its rewrite rules and how each is known, its kernels checked.
+        """A certificate of the latest call's program: its rewrite rules with their proofs, and its checked kernels.
 
-        Rules are tried on small graphs and kernels at small sizes, unless that was done before: what was found is kept
-        in the cache. It is true where everything was proved, and `print` shows it as a table.
+        Rules are tested on small graphs and kernels at small sizes; the results are cached on disk. The certificate is
+        true if everything was proved, and `print` shows it as a table.
 
         >>> import wengert as wg
         >>> double = wg.compile(lambda x: x * 2 + 0)
@@ -82,10 +82,10 @@ class Shown:
         return certificate_of(compiled_program(program, "certificate").plan)
 
     def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
-        """Print what a call takes at its peak, part by part, and what is live at each step; the figures are returned.
+        """Print the peak memory of a call, part by part, and what is live at each step; returns the figures.
 
-        With arguments it is what a call with these would take: the function is recorded and planned for them, and
-        nothing runs. Arguments that are not computed yet, such as `wg.zeros`, stay so. Without it is the latest call.
+        With arguments, it predicts the memory of a call with them: the function is recorded and planned, but nothing
+        runs. Pending arguments, such as `wg.zeros`, are not computed. Without arguments, it shows the latest call.
 
         >>> import wengert as wg
         >>> memory = wg.compile(lambda x: x * 2).memory(wg.zeros((1024, 1024)))  # doctest: +ELLIPSIS
@@ -99,10 +99,10 @@ class Shown:
         return self._memory(None, args, kwargs)
 
     def fits(self, device: str | int, *args: Any, **kwargs: Any) -> Fit:
-        """Whether a call with these arguments fits into the memory of a device: true or false, and the figures.
+        """Whether a call with these arguments fits into the memory of a device; the result also has the figures.
 
-        The device is a GPU by name, such as "H200" or "RTX 4090", which need not be here; "cpu", the memory of this
-        machine; a device of this machine; or a number of bytes, as 24_000_000_000 or "24 GB". Nothing runs.
+        The device is the name of any GPU, such as "H200" or "RTX 4090", present or not; "cpu" for this machine's
+        memory; a device of this machine; or a number of bytes, such as 24_000_000_000 or "24 GB". Nothing runs.
 
         >>> import wengert as wg
         >>> step = wg.compile(lambda x: (x @ x.T).sum())
@@ -121,18 +121,18 @@ class Shown:
         """The recording used last."""
         every = [one for known in self._specializations.values() for one in known]
         if not every:
-            raise ArgumentError(f"{asked}: the function has not been called yet, and is compiled at the first call")
+            raise ArgumentError(f"{asked}: the function has not been called yet; it is compiled at the first call")
         return max(every, key=lambda one: one.used)
 
 
 class ShownMethod:
-    """What a compiled method shows for calls with its object."""
+    """The inspection methods of a compiled method, for calls with its object."""
 
     __func__: Any
     __self__: Any
 
     def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
-        """Print what a call takes; see `Shown.memory`."""
+        """Print the memory of a call; see `Shown.memory`."""
         found: ProgramMemory = self.__func__._memory(self.__self__, args, kwargs)
         return found
 

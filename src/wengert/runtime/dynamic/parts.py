@@ -15,7 +15,7 @@ from wengert.ops.core import TO_DEVICE
 
 
 class Part(NamedTuple):
-    """Nodes of one device in order, and which of them to keep. A move is one node alone."""
+    """Nodes of one device in order, and which of them to keep. A move between devices is a part of its own."""
 
     device: str
     order: list[Node]
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 def parts(order: Sequence[Node], keep: set[Node]) -> list[Part]:
-    """The parts of a flush. Where all is on one device there is one."""
+    """The parts of a flush. If everything is on one device there is one."""
     devices = {node.device for node in order}
     if len(devices) == 1 and not any(node.op is TO_DEVICE for node in order):
         return [Part(devices.pop(), list(order), keep)]

@@ -50,10 +50,10 @@ _OURS = (NaNError, AbstractValueError, ComputationError, OutOfMemoryError, Compi
 
 
 class Failure:
-    """Stands in the buffer of a node that could not be computed.
+    """The content of the buffer of a node that could not be computed.
 
-    It does not refer to the node, and an error that explains itself is kept without its traceback, which would hold all
-    that was in memory when it was raised.
+    It does not refer to the node, and our own errors are kept without their traceback, which would keep everything in
+    memory at that point alive.
     """
 
     __slots__ = ("error", "location", "op")
@@ -64,13 +64,13 @@ class Failure:
 
 
 def host_value(node: Node) -> np.ndarray[Any, Any]:
-    """The array of a node on the host; it comes down from the device if it is there."""
+    """The array of a node on the host, copied from its device if necessary."""
     array = value(node)
     return array if isinstance(array, np.ndarray) else devices.on_host(array)
 
 
 def value(node: Node) -> Any:
-    """The array of a node where it is; computes it, and all else that is pending, if need be."""
+    """The array of a node on its device; computes it, and everything else that is pending, if necessary."""
     if recording.trace is not None and recording.trace.static is not None:
         _require_constant(node, recording.trace.static)
     if node.buffer is None:
@@ -81,7 +81,7 @@ def value(node: Node) -> Any:
 
 
 def raise_failure(failure: Failure) -> None:
-    """Raise anew what a failed node raised, naming the op and the line that recorded it."""
+    """Raise a failed node's error again, naming the op and the line that recorded it."""
     error = failure.error
     if isinstance(error, DistributedError):  # with all that it says of ranks; nothing goes on after it
         raise error.with_traceback(None)
@@ -91,7 +91,7 @@ def raise_failure(failure: Failure) -> None:
 
 
 def places(node: Node) -> Any | None:
-    """The places of the elements that are not zero, at once; None where somebody records, checks or watches."""
+    """The indices of the nonzero elements, computed at once; None while something records, checks or watches."""
     if recording.trace is not None or watch.observer is not None or config.check or mode().checks_nans:
         return None
     if node.buffer is None:
@@ -102,9 +102,9 @@ def places(node: Node) -> Any | None:
 
 
 def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Container[Node] | None = None) -> None:
-    """Compute these nodes and the pending Tensors (the first `upto` of them) that are alive.
+    """Compute these nodes and the pending Tensors that are alive (the first `upto` of them).
 
-    `released` are the nodes of a graph that a backward pass is about to let go: none is kept for another one.
+    `released` are the nodes of a graph that a backward pass is about to free; none of them is kept.
     """
     pending = recording.pending
     recording.pending = pending[upto:] if upto is not None else []
@@ -116,15 +116,14 @@ def flush(asked: Sequence[Node] = (), upto: int | None = None, released: Contain
 
 
 def flush_pending(released: Container[Node] | None = None) -> None:
-    """Compute what is pending before it outgrows its bound: up to the last assignment or backward, if there was one.
-
-    In `eager` the bound is 0, and all is computed.
+    """Compute pending values before they exceed their bound: up to the last assignment or backward pass, if there was
+    one. In `eager` the bound is 0, so everything is computed.
     """
     flush((), (recording.cut or None) if mode().limit else None, released)
 
 
 def compute(targets: Sequence[Node], asked: Sequence[Node], released: Container[Node] | None = None) -> None:
-    """Give every target its buffer."""
+    """Compute the buffer of every target."""
     order = _unrealized(targets)
     abstract = _abstract(order)
     if abstract:
@@ -157,7 +156,7 @@ def _not_named_anew(order: Sequence[Node]) -> list[Node]:
 
 @contextmanager
 def gathered(order: Sequence[Node]) -> Iterator[None]:
-    """Inside, what these nodes read of sharded values is whole."""
+    """A context in which these nodes read sharded values as whole."""
     sources = {source for node in order for source in node.sources if type(source.buffer) is ShardedArray}
     held = [(source, source.buffer) for source in sorted(sources, key=lambda source: source.serial)]
     try:
@@ -239,20 +238,20 @@ def _raise_abstract(node: Node) -> None:
     trace = recording.trace
     if trace is None:
         raise AbstractValueError(
-            "this tensor is abstract and has no value: it escaped from a function while compile, vmap, scan, cond or "
-            "the like recorded it. Return it from that function, or assign it to a tensor made outside: "
+            "this tensor is abstract and has no value: it escaped from a function that compile, vmap, scan, cond or "
+            "similar was recording. Return it from that function, or assign it to a tensor created outside: "
             "state.assign(value)",
             node.location,
         )
     raise AbstractValueError(
-        f"a value was asked for inside a function that {trace.name} records without values: there is none yet. "
-        "Branch with wg.where or wg.cond, loop with wg.scan or wg.while_loop, or look at it outside"
+        f"a value was read inside a function that {trace.name} records with abstract inputs, so it is not known yet. "
+        "Branch with wg.where or wg.cond, loop with wg.scan or wg.while_loop, or read it outside"
     )
 
 
 def _require_constant(node: Node, trace: Trace) -> None:
-    """Raise if a value looked at in a static recording is one that may be another when its program runs again: if it
-    depends on a tensor from outside.
+    """Raise an error if a value looked at in a static recording is one that may be another when its program runs again:
+    if it depends on a tensor from outside.
     """
     stack, found = [node], {node}
     while stack:
@@ -287,7 +286,8 @@ def _behind_variables(order: Sequence[Node]) -> Iterator[Node]:
 
 
 def eager() -> AbstractContextManager[None]:
-    """Compute every op as it is recorded, for debugging: an error then surfaces on the line that caused it.
+    """A context in which every op is computed as it is recorded, for debugging: errors are raised on the line that
+    caused them.
 
     >>> import wengert as wg
     >>> with wg.eager():
@@ -299,7 +299,7 @@ def eager() -> AbstractContextManager[None]:
 
 
 def synchronize() -> None:
-    """Compute all that is pending in this thread, and wait until the GPUs in use have done all they were asked to.
+    """Compute everything pending in this thread, and wait until the GPUs in use have finished their work.
 
     >>> import wengert as wg
     >>> y = wg.ones(3) * 2

@@ -31,7 +31,7 @@ BOUND = 128  # structures remembered; the one not used for longest goes first
 
 
 class SeenStructure:
-    """A structure that was seen: how often, after how many times it is compiled, and its program once it has one."""
+    """A graph structure that was seen: how often, after how many times to compile it, and its program once compiled."""
 
     def __init__(self, after: int, step_after: int) -> None:
         self.seen = 0
@@ -44,7 +44,7 @@ structures: OrderedDict[Hashable, SeenStructure] = OrderedDict()
 
 
 def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
-    """Run the nodes as a compiled program if their structure came back often enough; whether that was done."""
+    """Run the nodes as a compiled program if their structure has recurred often enough; returns whether it did."""
     if config.tier == "interpret" or not devices.of(order[-1].device).can_compile():
         if config.invariant:
             raise_interpreted()

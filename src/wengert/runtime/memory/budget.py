@@ -21,16 +21,16 @@ _TRIES = 3  # plans with less for intermediate values, before the one that keeps
 
 
 class Promise(NamedTuple):
-    """So many bytes, for the program of a recorded call."""
+    """A memory budget for the program of a recorded call."""
 
     size: int
     captured: Captured
 
 
 def plan_within(make: Callable[[int | None], Plan], promise: Promise) -> Plan:
-    """A plan that takes no more than was promised, or an error that says how much is too much.
+    """A plan that stays within the budget, or an error that says by how much it is exceeded.
 
-    `make` plans with so many bytes for intermediate values, or with as many as they take.
+    `make` plans with a limit in bytes for intermediate values, or without one.
     """
     budget, c = promise
 
@@ -56,7 +56,7 @@ def plan_within(make: Callable[[int | None], Plan], promise: Promise) -> Plan:
 
 
 def of_program(memory: ProgramMemory) -> int:
-    """The bytes that a program takes, without what the driver of a GPU takes for itself."""
+    """The bytes that a program uses, without the GPU driver's own memory."""
     return memory.peak - memory.parts.get("context", 0)
 
 
@@ -65,8 +65,8 @@ def _too_much(memory: ProgramMemory, budget: int) -> str:
     least, above = of_program(memory), of_program(memory) - budget
     named = ", ".join(f"{name} {bytes_text(size)}" for name, size in sorted(parts.items(), key=lambda item: -item[1]))
     return (
-        f"compile: memory_budget is {bytes_text(budget)}, and the program takes {bytes_text(least)}, "
-        f"{bytes_text(above)} more ({named}), with all computed again that is cheap. {_what_helps(memory, above)}"
+        f"compile: memory_budget is {bytes_text(budget)}, but the program needs {bytes_text(least)}, "
+        f"{bytes_text(above)} more ({named}), even after recomputing everything cheap. {_what_helps(memory, above)}"
     )
 
 
@@ -74,12 +74,12 @@ def _what_helps(memory: ProgramMemory, above: int) -> str:
     """What to change: what grows with the batch, or what is there whatever the batch is."""
     if memory.parts.get("intermediates", 0) < above:
         return (
-            "That is more than intermediate values take: what helps is a smaller model, half precision (wg.bfloat16), "
+            "That is more than all intermediate values: use a smaller model, half precision (wg.bfloat16), "
             "an optimizer with less state, or smaller batches and results"
         )
     peak = max(memory, key=lambda moment: moment.live)
     lines = "".join(f"\n  {bytes_text(size):>10}  {what}  {where}" for size, what, where in peak.values[:3])
     return (
-        "What helps is a smaller batch (wg.largest_batch finds it), wg.checkpoint around the blocks of a model, or "
-        f"wg.autocast. The largest values at the fullest step:{lines}"
+        "Use a smaller batch (wg.largest_batch finds it), wg.checkpoint around the blocks of a model, or "
+        f"wg.autocast. The largest values at the step with peak memory:{lines}"
     )

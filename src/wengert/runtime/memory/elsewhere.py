@@ -31,7 +31,7 @@ def plan_elsewhere(
     budget: int | None = None,
     overlaps: bool = False,
 ) -> Plan:
-    """The plan of a recorded graph on a GPU with these properties, which goes by this name."""
+    """The plan of a recorded graph for a GPU with this name and these properties."""
     target = Target(device, replace(properties, tf32=config.tf32), config.tf32, budget, overlaps)
     target = target.with_invariance(is_invariant())
     moved = on_device(graph, device)
@@ -43,7 +43,7 @@ def _codegen(target: Target) -> CudaCodegen:
 
 
 def on_device(graph: Graph, device: str) -> Graph:
-    """The graph with all of its values on one device; moves between devices are gone."""
+    """The graph with all its values on one device and without moves between devices."""
     return _Move(device).graph(graph)
 
 

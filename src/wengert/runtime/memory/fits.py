@@ -36,14 +36,14 @@ STRAIGHT = 6  # batches that it finds by a straight line, before it halves
 
 
 class Fit:
-    """Whether a program fits: true or false, with what it takes and what there is."""
+    """Whether a program fits into memory: true or false, with the bytes needed and available."""
 
     def __init__(self, memory: ProgramMemory, capacity: int, device: str) -> None:
         self.memory, self.capacity, self.device = memory, capacity, device
 
     @property
     def left(self) -> int:
-        """The bytes that are left; negative where it does not fit."""
+        """The bytes left over; negative if it does not fit."""
         return self.capacity - self.memory.peak
 
     def __bool__(self) -> bool:
@@ -56,7 +56,7 @@ class Fit:
 
 
 class Place(NamedTuple):
-    """Where a program is to run: a machine that is not here, or a device that is, or where its tensors are (None)."""
+    """Where a program is to run: another machine, a device of this one, or where its tensors are (None)."""
 
     device: str | Machine | None
     capacity: int
@@ -66,7 +66,7 @@ class Place(NamedTuple):
 def memory_of(
     compiled: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], latest: Specialization | None
 ) -> ProgramMemory:
-    """What the latest call's program takes, or what the program of a call with these arguments would."""
+    """The memory of the latest call's program, or of the program for a call with these arguments."""
     if latest is not None:
         return _memory(latest, compiled_program(latest.program, "memory").plan)
     with foreseen(compiled, instance, args, kwargs, "memory") as found:
@@ -88,11 +88,11 @@ def largest_batch(
     *,
     most: int = MOST,
 ) -> int:
-    """The largest batch with which a compiled function fits into a device; 0 where not even one example does.
+    """The largest batch with which a compiled function fits into a device; 0 if not even one example does.
 
-    `make_arguments` gives the arguments of a call for a number of examples, as a tuple where there are several; what it
-    makes by `wg.zeros` and the like is not computed. The device is named as for `fits`. Nothing runs: batches are
-    doubled and then narrowed down, each recorded and planned.
+    `make_arguments` returns the arguments of a call for a number of examples, as a tuple if there are several; values
+    from `wg.zeros` and the like are not computed. The device is as in `fits`. Nothing runs: batch sizes are doubled and
+    then bisected, and each is recorded and planned.
 
     >>> import wengert as wg
     >>> double = wg.compile(lambda x: x * 2)
@@ -102,7 +102,7 @@ def largest_batch(
     if not hasattr(step, "fits"):
         raise ArgumentError(f"largest_batch takes a compiled function, not {step!r}")
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise ArgumentError(f"largest_batch: most is a number of examples, not {most!r}")
+        raise ArgumentError(f"largest_batch: most must be a number of examples, not {most!r}")
 
     def left(batch: int) -> int:
         made = make_arguments(batch)
@@ -136,14 +136,14 @@ def largest_batch(
 def foreseen(
     compiled: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: str
 ) -> Iterator[Specialization]:
-    """The recording of a call with these arguments, which does not happen."""
+    """Record a call with these arguments without running it."""
     if recording.trace is not None:
-        raise ArgumentError(f"{asked}: a function that is being recorded cannot ask; ask before the call")
+        raise ArgumentError(f"{asked}: cannot be used inside a function that is being recorded; call it before")
     with _unflushed(tree.flatten((args, kwargs))[0]), compiled._lock:
         arguments = take_apart(instance, args, kwargs)
         if arguments is None:
             raise ArgumentError(
-                f"{asked}: an argument is computed from tensors that require grad, so that the call would be part of a "
+                f"{asked}: an argument is computed from tensors that require grad, so the call would be part of a "
                 "larger graph; pass x.detach()"
             )
         found = compiled._find(arguments) or compiled._capture(arguments, instance)
@@ -206,7 +206,7 @@ def _held(array: Any) -> int:
 
 
 def _place(device: Any) -> Place:
-    """The device that `fits` is asked for, and how much memory it has."""
+    """The device that `fits` is called for, and the size of its memory."""
     if isinstance(device, str):
         if devices.is_host(device):
             return Place(device, host_memory(), "this machine")
@@ -221,8 +221,8 @@ def _place(device: Any) -> Place:
         if not is_size(device):
             names = ", ".join(repr(each.name) for each in MACHINES)
             raise ArgumentError(
-                f"fits: {device!r} is no device that is known; there are {names}, 'cpu', the GPUs of this machine "
-                'as "cuda", or a number of bytes, as 24_000_000_000 or "24 GB"'
+                f"fits: {device!r} is not a known device; choose one of {names}, 'cpu', the GPUs of this machine "
+                'as "cuda", or a number of bytes, such as 24_000_000_000 or "24 GB"'
             )
     size = bytes_of(device, "fits")
     return Place(None, size, "the device of its tensors")

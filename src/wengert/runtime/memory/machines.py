@@ -42,7 +42,7 @@ MACHINES = (
 
 
 def machine(name: str) -> Machine | None:
-    """The GPU of this name, however it is spelled; None for a name that is not known, an error for one of several.
+    """The GPU of this name in any spelling; None for an unknown name, an error for an ambiguous one.
 
     >>> machine("NVIDIA GeForce RTX 4090").name, machine("a100 80gb").name
     ('RTX 4090', 'A100-80GB')
@@ -53,7 +53,7 @@ def machine(name: str) -> Machine | None:
         return exact[0]
     several = [known.name for known in MACHINES if asked and _plain(known.name).startswith(asked)]
     if len(several) > 1:
-        raise ArgumentError(f"fits: {name!r} is {' or '.join(several)}; say which")
+        raise ArgumentError(f"fits: {name!r} is ambiguous: {' or '.join(several)}")
     return None
 
 
@@ -63,7 +63,7 @@ def _plain(name: str) -> str:
 
 
 def host_memory() -> int:
-    """The bytes of memory that this machine has, or that this process's control group may use, if that is less."""
+    """The bytes of memory of this machine, or the limit of this process's control group, if that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         limit = Path(path).read_text().strip() if Path(path).exists() else ""

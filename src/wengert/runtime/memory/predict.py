@@ -30,18 +30,19 @@ LIBRARY_WORKSPACE = 32 << 20  # bytes that cuBLASLt may work in, where it is not
 
 
 class Planned(NamedTuple):
-    """A program that is planned and was not built."""
+    """A program that is planned but not built."""
 
     plan: Plan
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The plan's."""
+        """The plan's steps."""
         return self.plan.steps
 
 
 class Taken(NamedTuple):
-    """What a GPU that is here has given away already: to the driver, libraries and other processes; to the arena."""
+    """The memory of a present GPU that is already in use: by the driver, libraries and other processes; by the
+    arena."""
 
     context: int
     arena: int
@@ -49,7 +50,7 @@ class Taken(NamedTuple):
 
 
 class ProgramMemory(Timeline):
-    """What a program takes: as a list its moments, what is alive in its arena at each step; and everything, by part.
+    """The memory of a program: a list of moments, with what is live in its arena at each step, and the totals by part.
 
     `peak` is the sum of the parts: the most bytes that are in use at once while a call runs.
     """
@@ -68,7 +69,7 @@ class ProgramMemory(Timeline):
 
     @property
     def new(self) -> int:
-        """The bytes that a call adds to what its arguments and the tensors from outside hold already."""
+        """The bytes that a call adds to those that its arguments and outer tensors already hold."""
         return self.peak - self.held
 
     def __str__(self) -> str:
@@ -83,10 +84,10 @@ class ProgramMemory(Timeline):
 def predicted(
     plan: Plan, recorded: Graph, arguments: int, untouched: Iterable[Node] = (), held: int = 0
 ) -> ProgramMemory:
-    """What a plan takes; the first `arguments` inputs of the recorded graph are a call's.
+    """The memory of a plan; the first `arguments` inputs of the recorded graph are a call's arguments.
 
-    `untouched` are values of tensors from outside that the call gives other values without reading them.
-    `held` is how much of all that has memory already.
+    `untouched` are values of outer tensors that the call replaces without reading them. `held` is how much of all that
+    already has memory.
     """
     given = {
         "arguments": _arrays(recorded.inputs[:arguments], plan),
@@ -100,7 +101,7 @@ def predicted(
 
 
 def results(plan: Plan) -> list[Node]:
-    """The values for which a call makes an array: those that it writes, and copies of what is there already."""
+    """The values for which a call allocates an array: those that it writes, and copies of existing ones."""
     outputs = plan.graph.outputs
     first = {storage(node): k for k, node in reversed(list(enumerate(outputs)))}
     free = {first[node] for node in (*plan.buffers.made, *plan.donated)}
@@ -121,7 +122,7 @@ def _in_pages(size: int) -> int:
 
 
 def rounded(size: int, unit: int) -> int:
-    """A size as the next multiple of a unit.
+    """A size rounded up to a multiple of a unit.
 
     >>> rounded(5, 4), rounded(8, 4)
     (8, 8)
@@ -180,7 +181,7 @@ def _written(plan: Plan) -> int:
 
 
 def taken_from(device: str) -> Taken | None:
-    """What a GPU has given away already; None where it is not here, or was not opened yet."""
+    """The memory of a GPU that is already in use; None if it is not present or was not opened yet."""
     if device not in devices.in_use():
         return None
     from wengert.backends.cuda.memory import opened  # which `import wengert` does not load

@@ -1,1 +1,1 @@
-"""What a function reads from outside, and what it changes there, found out while it is recorded."""
+"""Tracking what a function reads and changes outside while it is recorded."""

@@ -1,4 +1,4 @@
-"""NumPy's arrays from outside: inputs of a program, or compared by value, or written as text."""
+"""Outer NumPy arrays: inputs of a program, compared by value, or formatted as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_view_of_one(log: ReadLog, value: Any) -> bool:
-    """Whether an array, or what it shares memory with, is from outside: another array, or an object that has one."""
+    """Whether an array, or an array or object that it shares memory with, is from outside."""
     while is_of(value, np.ndarray):
         if id(value) in log.outside:
             return True
@@ -29,14 +29,14 @@ def watch_array(log: ReadLog, value: np.ndarray[Any, Any], label: str) -> None:
     """Watch the elements of an array."""
     if value.size > LARGE or value.dtype.hasobject:
         log.refuse(
-            f"{label}, an array of {value.size} elements, is read by code that cannot be followed",
-            "Make it a tensor, give it as an argument, or freeze it with wg.static",
+            f"{label}, an array of {value.size} elements, is read by code that cannot be traced",
+            "Make it a tensor, pass it as an argument, or freeze it with wg.static",
         )
     log.guards.watch_value(value, value.tobytes, label)
 
 
 def part_of_array(log: ReadLog, array: Any, key: Any, part: Any, label: str) -> Any:
-    """What an array from outside has under a key: a view, from outside too, or a copy, which is compared by value."""
+    """An item of an outer array: a view, which is also from outside, or a copy, which is compared by value."""
     if not is_view_of_one(log, part):
         log.deep(key)
         if part.size > LARGE or part.dtype.hasobject:
@@ -46,10 +46,10 @@ def part_of_array(log: ReadLog, array: Any, key: Any, part: Any, label: str) -> 
 
 
 def array_input(log: ReadLog, array: Any) -> Node | None:
-    """The node by which the contents of an array from outside are read at every call; None for any other array.
+    """The node that reads the contents of an outer array at every call; None for any other array.
 
-    It belongs to a tensor that shares the array's memory, a slot like those of the user's. An array that a program
-    cannot read where it lies is compared by value instead.
+    It belongs to a tensor that shares the array's memory, a slot like the user's own. An array that a program cannot
+    read in place is compared by value instead.
     """
     if not isinstance(array, np.ndarray) or not is_view_of_one(log, array):
         return None
@@ -72,7 +72,7 @@ def array_input(log: ReadLog, array: Any) -> Node | None:
 
 
 def holds_arrays(value: Any) -> bool:
-    """Whether a value, or one inside it, is an array or a number of NumPy's."""
+    """Whether a value, or one inside it, is a NumPy array or scalar."""
     todo, seen = [value], set[int]()
     while todo:
         one = todo.pop()
@@ -85,6 +85,6 @@ def holds_arrays(value: Any) -> bool:
 
 
 def watch_text(log: ReadLog, *written: Any) -> None:
-    """Watch the options by which NumPy writes arrays and numbers, where some are among what is written as text."""
+    """Watch NumPy's print options if arrays or NumPy numbers are formatted as text."""
     if any(map(holds_arrays, written)):
         log.guards.watch_value(np.printoptions, np.get_printoptions, "NumPy's print options")

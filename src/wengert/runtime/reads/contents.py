@@ -1,7 +1,7 @@
-"""What objects from outside hold, as far as a recording depends on it.
+"""The contents of outer objects, as far as a recording depends on them.
 
-`watch` has the guards look at the items of a container; `watch_all` at everything that can be reached from an object,
-up to a bound, for code that cannot be followed. What the function made itself is gone through, and not watched.
+`watch` makes the guards check the items of a container; `watch_all` everything reachable from an object, up to a bound,
+for code that cannot be traced. Objects that the function made itself are traversed but not watched.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OF_DECIMALS = attrgetter("prec", "rounding", "Emin", "Emax", "clamp")
 
 
 def watch(log: ReadLog, value: Any) -> None:
-    """Watch the items of a container from outside, and note that these are from outside."""
+    """Watch the items of an outer container, and mark them as from outside."""
     label, guards = log.label(value), log.guards
     if is_of(value, set, frozenset):
         guards.watch_value(value, lambda: frozenset(value), label)
@@ -118,7 +118,7 @@ class _Pairs:
 
 
 def watch_decimals(log: ReadLog) -> None:
-    """Watch the context of decimal numbers, of which their arithmetic depends."""
+    """Watch the decimal context, on which decimal arithmetic depends."""
     log.guards.watch_value(decimal, lambda: _OF_DECIMALS(decimal.getcontext()), "the context of decimal numbers")
 
 
@@ -135,7 +135,7 @@ _DECLARED = ("__annotations__", "__dataclass_fields__")  # what libraries read o
 
 
 def watch_all(log: ReadLog, value: Any) -> list[Any]:
-    """Watch everything that can be reached from a value; gives the objects whose contents are watched."""
+    """Watch everything reachable from a value; returns the objects whose contents are watched."""
     seen: dict[int, Any] = {}
     todo = [value]
     while todo:

@@ -1,8 +1,8 @@
-"""Hooks: what a twin calls where its function reads, stores or calls something.
+"""Hooks: the functions that a twin calls wherever its function reads, stores or calls something.
 
-Of the functions that are called, the user's run as twins, and Wengert's as what they are. A library is not followed.
-Its functions count as functions of the contents of what they are given, which are watched; what depends on more than
-that, or does more than give a result (`impure`), raises on the user's line.
+Called functions of the user's run as twins, and Wengert's unchanged. Libraries are not traced. Their functions count as
+functions of the contents of their arguments, which are watched; a function that depends on more, or has side effects
+(`impure`), raises an error on the user's line.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _grown(value: Any, name: str) -> None:
 def _global_store(name: str) -> None:
     log = current.log
     if log is not None:
-        log.refuse(f"the global {name} is set, which is outside of the function", INSTEAD)
+        log.refuse(f"the global {name} is set, which is outside the function", INSTEAD)
 
 
 def _nonlocal_store(name: str) -> None:
@@ -226,7 +226,7 @@ def _nonlocal_store(name: str) -> None:
 
 
 def _nonlocal_refused(log: ReadLog, name: str) -> None:
-    log.refuse(f"the closure variable {name} is set, which is outside of the function", INSTEAD)
+    log.refuse(f"the closure variable {name} is set, which is outside the function", INSTEAD)
 
 
 def _global_stored(name: str, value: Any) -> Any:
@@ -255,7 +255,7 @@ def _marked(value: Any) -> Any:
 def _evaluates(function: Any) -> Any:
     log = current.log
     if log is not None and function in (builtins.eval, builtins.exec):
-        log.refuse(f"{function.__name__} runs code that cannot be followed", "Write the code as a function")
+        log.refuse(f"{function.__name__} runs code that cannot be traced", "Write the code as a function")
     return function
 
 
@@ -283,7 +283,7 @@ def _log_static(log: ReadLog, value: Callable[[], Any]) -> Any:
 
 
 def static(value: Any) -> Any:
-    """A value that a compiled function takes as it is when it is first recorded, and does not watch.
+    """Mark a value as constant: a compiled function uses it as it is when first recorded, and does not watch it.
 
     >>> import wengert as wg
     >>> config = {"scale": 2.0}

@@ -1,4 +1,4 @@
-"""What libraries do that is not a function of their arguments' contents: clocks, random numbers, files, the process.
+"""Library functions that depend on more than their arguments' contents: clocks, random numbers, files, the process.
 
 The lists are of modules and names. A call of one of these while a function is recorded is an error on the user's line:
 its result would be a constant of the program, and what it does would be done only while recording. Builtins that read
@@ -166,7 +166,7 @@ MUTATORS = frozenset(
 
 
 def module_of(function: Any) -> str:
-    """The module that a function or a method belongs to; of a method of an object, that of the object's class."""
+    """The module of a function or method; for a method of an object, that of the object's class."""
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, ModuleType):
         kind = owner if isinstance(owner, type) else type(owner)
@@ -175,7 +175,7 @@ def module_of(function: Any) -> str:
 
 
 def name_of(function: Any) -> str:
-    """What a function is called, with its class or its module before it."""
+    """A function's name, qualified by its class or module."""
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__name__", type(function).__name__)
     if owner is not None and not isinstance(owner, ModuleType):
@@ -185,7 +185,7 @@ def name_of(function: Any) -> str:
 
 
 def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
-    """Whether what a library's function gives, or does, depends on more than its arguments."""
+    """Whether a library function's result or effect depends on more than its arguments."""
     module, name = module_of(function), getattr(function, "__name__", "")
     if name_of(function) in _PURE or (name_of(function) in _PURE_OF_A_TIME and _is_given_a_time(name, args)):
         return False
@@ -206,12 +206,12 @@ def is_impure(function: Any, args: tuple[Any, ...]) -> bool:
 
 
 def writes_text(function: Any) -> bool:
-    """Whether a function may write an array, or a number of NumPy's, as text."""
+    """Whether a function may format a NumPy array or number as text."""
     return name_of(function) in _WRITES_TEXT
 
 
 def may_be_own(function: Any) -> bool:
-    """Whether a method's object holds all that the method depends on, as a seeded generator does."""
+    """Whether a method's object holds everything that the method depends on, as a seeded generator does."""
     return module_of(function).split(".")[0] in _WITH_STATES or module_of(function).startswith("numpy.random")
 
 
@@ -220,7 +220,7 @@ def _is_given_a_time(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def shows(function: Any) -> bool:
-    """Whether a function shows something to people: print, logging, what writes to the terminal."""
+    """Whether a function produces output for people: print, logging, writing to the terminal."""
     module = module_of(function)
     logs = module.split(".")[0] == "logging" and getattr(function, "__name__", "") in _LOGS
     return logs or name_of(function) in _SHOWS or _is_shown(function)
@@ -274,7 +274,7 @@ def _issubclass(log: ReadLog, kind: Any, kinds: Any) -> bool:
 
 
 def _watch_registered(log: ReadLog, kind: Any, kinds: Any) -> None:
-    """Watch which classes are registered with abstract ones, where a class of the user's is asked for."""
+    """Watch which classes are registered with abstract ones, where a class of the user's is requested."""
     is_users = getattr(kind, "__flags__", 0) & _HEAP_TYPE and not issubclass(kind, Tensor)
     if is_users and any(type(one) is ABCMeta for one in (kinds if isinstance(kinds, tuple) else (kinds,))):
         log.guards.watch_value(get_cache_token, get_cache_token, "what is registered with abstract classes")

@@ -1,7 +1,7 @@
-"""What kinds of things there are, and what they have.
+"""Kinds of objects, and their attributes.
 
-Kinds: of the user, of Python or a library; containers, iterators, places in objects. What classes, modules and
-functions have under a name is watched where it is looked up.
+Kinds: the user's, Python's or a library's; containers, iterators, storage in objects. Attributes of classes, modules
+and functions are watched when they are looked up.
 """
 
 from __future__ import annotations
@@ -102,29 +102,29 @@ def is_wengert(thing: Any) -> bool:
 
 
 def is_of(value: Any, *kinds: type) -> bool:
-    """Whether a value is of a class, by its type alone: `isinstance` may ask the object, and run the user's code."""
+    """Whether a value's type is a class: unlike `isinstance`, it never runs the user's code."""
     return issubclass(type(value), kinds)
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether going through a value moves it on."""
+    """Whether iterating over a value advances it."""
     return hasattr(type(value), "__next__")
 
 
 def is_data_descriptor(found: Any) -> bool:
-    """Whether what a class has comes before an object's own attribute."""
+    """Whether a class attribute takes precedence over an object's own attribute."""
     return found is not MISSING and hasattr(type(found), "__set__")
 
 
 def is_place(found: Any) -> bool:
-    """Whether what a class has is a place in its objects: a slot, or what C code keeps."""
+    """Whether a class attribute is storage in its objects: a slot, or a member defined in C."""
     return isinstance(found, (MemberDescriptorType, GetSetDescriptorType))
 
 
 def is_from_c(value: Any, name: str, found: Any, namespace: Any) -> bool:
-    """Whether an attribute is read by code that is not followed: a property of a library's, a field of a structure.
+    """Whether an attribute is read by code that is not traced: a library's property, a field of a structure.
 
-    `found` is what the class has under the name, and `namespace` what the object itself has.
+    `found` is the class's attribute of that name, and `namespace` the object's own attributes.
     """
     if is_place(found):
         return True
@@ -140,7 +140,7 @@ def is_from_c(value: Any, name: str, found: Any, namespace: Any) -> bool:
 
 
 def has_library_items(kind: type) -> bool:
-    """Whether `value[key]` and `key in value` of a class run no code of the user's."""
+    """Whether `value[key]` and `key in value` run none of the user's code for a class."""
     for name in ("__missing__", "__getitem__"):
         parent = next((one for one in kind.__mro__ if name in vars(one)), None)
         if parent is not None and not is_library_class(parent):
@@ -149,13 +149,13 @@ def has_library_items(kind: type) -> bool:
 
 
 def looks_up_plainly(kind: type) -> bool:
-    """Whether attributes are looked up as Python does, and not by a function of the user's."""
+    """Whether attribute lookup is Python's own and not a function of the user's."""
     found = kind.__getattribute__
     return not isinstance(found, FunctionType) or is_library_class(kind)
 
 
 def iterates_plainly(value: Any) -> bool:
-    """Whether going through a container runs no code of the user's."""
+    """Whether iterating over a container runs none of the user's code."""
     for parent in type(value).__mro__:
         if "__iter__" in vars(parent):
             return is_library_class(parent)
@@ -163,12 +163,12 @@ def iterates_plainly(value: Any) -> bool:
 
 
 def library_parent(kind: type) -> Any:
-    """The class of Python's, or of a library, that a class is made from."""
+    """The class of Python or a library that a class derives from."""
     return next(parent for parent in kind.__mro__ if is_library_class(parent))
 
 
 class ListElements:
-    """The elements of a list or the like as it keeps them, whatever a class of the user's makes of iteration."""
+    """The stored elements of a list or similar, even if a user's subclass overrides iteration."""
 
     def __init__(self, value: Any) -> None:
         self.value, self.kind = value, library_parent(type(value))
@@ -178,7 +178,7 @@ class ListElements:
 
 
 def elements(value: Any) -> list[Any] | None:
-    """The items of a container as it keeps them; None for what is no container."""
+    """The stored items of a container; None if the value is not a container."""
     if is_of(value, dict):
         return [*library_parent(type(value)).values(value)]
     if is_of(value, *MAPPINGS):
@@ -189,7 +189,7 @@ def elements(value: Any) -> list[Any] | None:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is of a class in C of which nothing is known: what it holds only its methods tell."""
+    """Whether a value's class is implemented in C and unknown, so that only its methods reveal its contents."""
     kind = type(value)
     module = kind.__module__
     if kind in ATOMS or kind.__dictoffset__ or not isinstance(module, str) or module.partition(".")[0] in _KNOWN:
@@ -199,7 +199,7 @@ def is_opaque(value: Any) -> bool:
 
 
 def namespace_of(value: Any, default: Any = _NONE) -> Any:
-    """The attributes that an object stores itself; the default if it cannot."""
+    """The attributes that an object stores itself; the default if it stores none."""
     if issubclass(type(value), type) or not type(value).__dictoffset__:
         return default
     try:
@@ -213,7 +213,7 @@ def namespace_of(value: Any, default: Any = _NONE) -> Any:
 
 
 def functions_of(value: Any) -> Iterator[Any]:
-    """The functions behind what a class has under a name."""
+    """The functions behind a class attribute."""
     kind = type(value)
     if kind is FunctionType:
         yield value
@@ -232,7 +232,7 @@ def functions_of(value: Any) -> Iterator[Any]:
 
 
 def functions_kept(value: Any) -> Iterator[Any]:
-    """The functions that an object of Wengert's keeps: hooks of a Module, rules of a custom derivative."""
+    """The functions stored by one of Wengert's objects: hooks of a Module, rules of a custom derivative."""
     if not any(is_wengert(parent) for parent in type(value).__mro__):
         return
     todo = list(namespace_of(value).values())
@@ -250,7 +250,7 @@ def functions_kept(value: Any) -> Iterator[Any]:
 
 
 def in_class(log: ReadLog, owner: type, name: str, classes: Sequence[type] | None = None) -> Any:
-    """What a class has under a name, watched, and that no class before has it; MISSING where none has."""
+    """A class attribute, watched together with its absence in earlier classes; MISSING if no class has it."""
     for parent in classes or owner.__mro__:
         found = vars(parent).get(name, MISSING)
         if parent.__flags__ & HEAP_TYPE and (found is not MISSING or not is_library_class(parent)):
@@ -281,7 +281,7 @@ def of_module(log: ReadLog, module: ModuleType, name: str) -> Any:
 
 
 def watch_special(log: ReadLog, kind: type, names: Sequence[str] = _SPECIAL) -> None:
-    """Watch the methods of the user's classes that Python calls by itself, those that are not there too."""
+    """Watch the special methods of the user's classes, including absent ones."""
     for parent in kind.__mro__ if kind.__flags__ & HEAP_TYPE and kind not in log.specials else ():
         if parent.__flags__ & HEAP_TYPE and not is_library_class(parent):
             for name in names:
@@ -311,13 +311,13 @@ def global_names(code: CodeType) -> tuple[str, ...]:
 
 
 def builtin(log: ReadLog, function: Any, name: str) -> Any:
-    """What a function finds under a name that is no global, watched."""
+    """The builtin that a function finds for a name that is not a global, watched."""
     log.guards.watch_key(function.__builtins__, name, f"the builtin {name}")
     return function.__builtins__.get(name, MISSING)
 
 
 def copied(value: Any) -> Any:
-    """A copy of a value that nobody else changes; the value itself where there is none."""
+    """A private copy of a value; the value itself if it cannot be copied."""
     try:
         return value if isinstance(value, (Tensor, ModuleType, type, FunctionType)) else copy.deepcopy(value)
     except Exception:
@@ -325,16 +325,16 @@ def copied(value: Any) -> Any:
 
 
 def require_few(log: ReadLog) -> None:
-    """Raise where a recording depends on too many places."""
+    """Raise an error if a recording depends on too many values."""
     if log.guards.places > MOST:
         raise RecordingError(
-            f"compile: {log.name} depends on more than {MOST} places in Python objects, which would be compared at "
+            f"compile: {log.name} depends on more than {MOST} values in Python objects, which would be compared at "
             "every call. Put the numbers into an array or a tensor, or freeze them with wg.static"
         )
 
 
 def watch_result(log: ReadLog, value: Any) -> None:
-    """Watch the containers from outside that a function gives back: their items are taken when it is recorded."""
+    """Watch the outer containers that a function returns, because their items are read when it is recorded."""
     if is_of(value, list, tuple, dict):
         log.used(value)
         for item in elements(value) or ():

@@ -1,6 +1,6 @@
-"""Calls of libraries, which are not followed: they count as functions of the contents of what they are given.
+"""Calls of libraries, which are not traced: they count as functions of the contents of their arguments.
 
-These contents are watched. What depends on more than that, or does more than give a result (`impure`), raises on the
+These contents are watched. A function that depends on more, or has side effects (`impure`), raises an error on the
 user's line; so does a change of something outside.
 """
 
@@ -38,7 +38,7 @@ _NOTED_ONCE: set[tuple[str, str]] = set()
 
 
 def call_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of a library that is not followed: it counts as one of the contents of its arguments."""
+    """Call a library function that is not traced: it counts as reading the contents of its arguments."""
     if isinstance(function, ref):
         return _referred(log, function)
     if shows(function):
@@ -73,7 +73,7 @@ def call_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dic
         watch_text(log, None if isinstance(owner, ModuleType) else owner, *args, *kwargs.values())
     for one in read:
         if log.guards.has_changed(one):
-            log.refuse(f"{name_of(function)} changes {log.label(one)}, which is outside of the function", INSTEAD)
+            log.refuse(f"{name_of(function)} changes {log.label(one)}, which is outside the function", INSTEAD)
     if is_iterator(result):
         log.going_through[id(result)] = [result, *read]
     if hasattr(function, "cache_info") or name_of(function) in LOOKED_UP:  # kept there, for others too
@@ -82,11 +82,11 @@ def call_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def refuse_impure(log: ReadLog, function: Any) -> None:
-    """Raise, for a function whose results are not of its arguments alone."""
+    """Raise an error for a function whose results depend on more than its arguments."""
     known_as = log.labels.get(id(function))
     called = name_of(function) if known_as is None else f"{known_as} ({name_of(function)})"
-    what = f"{called} depends on more than its arguments, or does more than give a result"
-    log.refuse(what, "Call it outside, and give the result as an argument")
+    what = f"{called} depends on more than its arguments, or has side effects"
+    log.refuse(what, "Call it outside, and pass the result as an argument")
 
 
 def _referred(log: ReadLog, reference: Any) -> Any:
@@ -182,7 +182,7 @@ def _reached(log: ReadLog, value: Any) -> list[Any]:
 
 
 def _check_owner(log: ReadLog, function: Any, owner: Any, args: tuple[Any, ...]) -> None:
-    """Raise where a method changes what it belongs to, which is outside."""
+    """Raise an error where a method changes what it belongs to, which is outside."""
     if not log.is_outside(owner) or function.__name__ not in MUTATORS:
         return
     known = (*GROWING, collections.OrderedDict, collections.UserDict, collections.UserList, contextvars.ContextVar)

@@ -1,11 +1,12 @@
-"""The log of a recording: which objects are from outside, what was read of them, and that nothing there is changed.
+"""The log of a recording: which objects are from outside, what was read of them, and the check that nothing outside
+changes.
 
 While a function is recorded every function of the user's that runs does so as its twin (`twin`), which calls the hooks
 here. An object is from outside if it was reached from a global, a closure, a default argument or an argument; what is
 read of it becomes a guard. What the function makes itself is its own: it may read and change that as it likes.
 
-Libraries are not followed. What they compute counts as a function of the contents of what they are given, which are
-watched; what depends on more than that (`impure`) is an error on the user's line, and so is a change outside.
+Libraries are not traced. Their results count as functions of the contents of their arguments, which are watched; a
+function that depends on more (`impure`) is an error on the user's line, and so is a change outside.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from wengert.runtime.reads.twin import covering, is_twin, twin_of, without_hooks
 from wengert.runtime.static.guards import Guards
 from wengert.tensor import Tensor
 
-INSTEAD = "Return the value, or keep it in a tensor made outside and assign that"
+INSTEAD = "Return the value, or keep it in a tensor created outside and assign that"
 _OF_TENSORS = frozenset({"requires_grad", "is_leaf", "shape", "dtype", "device", "ndim", "size"})
 _ARRAYS = 128  # from outside that one recording may read where they lie; others are compared by value
 
@@ -47,7 +48,7 @@ current = _CurrentLog()
 
 
 class ReadState:
-    """What the recordings of one function have in common."""
+    """State shared by the recordings of one function."""
 
     def __init__(self) -> None:
         self.statics: dict[Any, Any] = {}  # what `wg.static` froze, by where and how often
@@ -56,7 +57,7 @@ class ReadState:
 
 
 class ReadLog:
-    """What one recording reads from outside."""
+    """The log of what one recording reads from outside."""
 
     def __init__(self, name: str, memory: ReadState | None = None, instance: Any = None, covers: bool = False) -> None:
         self.instance = instance
@@ -81,7 +82,8 @@ class ReadLog:
 
     @contextmanager
     def watching(self, function: Any, arguments: Sequence[tuple[str, Any]]) -> Iterator[None]:
-        """Inside, the user's functions run as their twins. `arguments` are those that are objects, with their names."""
+        """A context in which the user's functions run as their twins. `arguments` are those that are objects, with
+        their names."""
         outer, current.log = current.log, self
         for label, value in (("self", self.instance), *arguments):
             self.mark(value, label)
@@ -102,16 +104,16 @@ class ReadLog:
             self._swapped = []
 
     def found_more(self) -> bool:
-        """Whether functions of the user's ran that nobody had seen; they are known now."""
+        """Whether new functions of the user's ran; they are known from now on."""
         found = [one for one in functions_of(self.uncovered) if one not in self.memory.functions]
         known = [one.__code__ for one in self.memory.functions]
-        # Equal code that is another object: made by each run anew, as by `dataclass` inside of the function.
+        # Equal code that is another object: made by each run anew, as by `dataclass` inside the function.
         new = [one for one in found if one.__code__ not in known or any(one.__code__ is code for code in known)]
         self.memory.functions += new
         return bool(new)
 
     def finish(self) -> Guards:
-        """The guards of all that was read; raises where some of it was changed."""
+        """The guards of everything that was read; raises an error if any of it was changed."""
         self.outside, self._entered, self._used, self._frozen, self.going_through = {}, {}, {}, {}, {}
         forget_sources()
         kinds.require_few(self)
@@ -120,14 +122,14 @@ class ReadLog:
         if reason is not None:
             raise RecordingError(
                 f"compile: {self.name} changes what it reads: {reason}. That would happen only while it is recorded. "
-                "Return the new value, or keep it in a tensor made outside and assign that"
+                "Return the new value, or keep it in a tensor created outside and assign that"
             )
         return self.guards
 
     # --- what is from outside -----------------------------------------------------------------------------------
 
     def mark(self, value: Any, label: str) -> Any:
-        """Note that a value is from outside, and what it is called; gives the value."""
+        """Mark a value as from outside, with its name; returns the value."""
         kind = type(value)
         if kind in ATOMS or issubclass(kind, Tensor) or id(value) in self.outside or id(value) in self._frozen:
             return value
@@ -153,11 +155,11 @@ class ReadLog:
         return id(value) in self.outside or (issubclass(type(value), np.ndarray) and arrays.is_view_of_one(self, value))
 
     def label(self, value: Any) -> str:
-        """What a value from outside is called."""
+        """The name of an outer value."""
         return self.labels.get(id(value), f"a {type(value).__name__}")
 
     def enter(self, function: FunctionType) -> None:
-        """Have a function run as its twin, and watch the names that it reads."""
+        """Make a function run as its twin, and watch the names that it reads."""
         if id(function) in self._entered or is_twin(function.__code__):
             return
         self._entered[id(function)] = function
@@ -196,7 +198,7 @@ class ReadLog:
         self._from_name(value, name, is_blind)
 
     def enter_class(self, kind: type) -> None:
-        """Have those functions of a class run as twins that Python or a library calls: properties, operators, ..."""
+        """Make the functions of a class that Python or a library calls (properties, operators, ...) run as twins."""
         if id(kind) in self._entered:
             return
         self._entered[id(kind)] = kind
@@ -212,7 +214,7 @@ class ReadLog:
                     self.guards.watch_key(vars(parent), name, f"{parent.__name__}.{name}", id(parent))
 
     def install(self, value: Any) -> None:
-        """Have what a value calls run as twins."""
+        """Make the functions that a value calls run as twins."""
         if is_of(value, FunctionType):
             if not is_library(value.__code__):
                 self.enter(value)
@@ -261,7 +263,7 @@ class ReadLog:
     # --- reads --------------------------------------------------------------------------------------------------
 
     def attribute(self, value: Any, name: str) -> Any:
-        """An attribute, watched where the object, or its class, is from outside."""
+        """An attribute, watched if the object or its class is from outside."""
         kind = type(value)
         if issubclass(kind, Tensor):
             static = recording.trace.static if name in _OF_TENSORS and recording.trace is not None else None
@@ -308,7 +310,7 @@ class ReadLog:
         return self.mark(result, label)
 
     def item(self, value: Any, key: Any) -> Any:
-        """An item, watched where the container is from outside."""
+        """An item, watched if the container is from outside."""
         if not self.is_outside(value):
             self.deep(key)
             return value[key]
@@ -337,7 +339,7 @@ class ReadLog:
         return self.mark(value[key], label)
 
     def contains(self, element: Any, container: Any) -> bool:
-        """`element in container`, watched where the container is from outside."""
+        """`element in container`, watched if the container is from outside."""
         if id(container) in self.outside:
             if type(element) in ATOMS and kinds.has_library_items(type(container)):
                 found = element in container
@@ -349,7 +351,7 @@ class ReadLog:
         return element in container
 
     def used(self, value: Any) -> None:
-        """Watch what a container from outside holds, where its contents as a whole count."""
+        """Watch the contents of an outer container as a whole."""
         kinds.watch_special(self, type(value))
         if id(value) in self._used or not self.is_outside(value):
             return
@@ -357,15 +359,15 @@ class ReadLog:
         contents.watch(self, value)
 
     def deep(self, value: Any) -> None:
-        """Watch all that a library may read of a value."""
+        """Watch everything that a library may read of a value."""
         contents.watch_all(self, value)
 
     def returned(self, value: Any) -> None:
-        """Watch the containers from outside that the function gives back."""
+        """Watch the outer containers that the function returns."""
         kinds.watch_result(self, value)
 
     def operands(self, *values: Any) -> None:
-        """Watch what the operands of an operator hold, that are from outside."""
+        """Watch the contents of an operator's outer operands."""
         for value in values:
             if type(value) is Decimal:
                 contents.watch_decimals(self)
@@ -373,9 +375,9 @@ class ReadLog:
                 self.deep(value)
 
     def iterated(self, value: Any) -> None:
-        """Watch what is gone through; an iterator from outside would be moved on."""
+        """Watch a value that is iterated over; refuse an outer iterator, which would be advanced."""
         if id(value) in self.outside and kinds.is_iterator(value):
-            self.refuse(f"{self.label(value)}, an iterator from outside, is moved on", "Pass what it gives instead")
+            self.refuse(f"{self.label(value)}, an outer iterator, is advanced", "Pass its items instead")
         if id(value) in self.outside and kinds.elements(value) is None and is_library_class(type(value)):
             self.deep(value)  # gone through by a library's code
         self.used(value)
@@ -388,7 +390,7 @@ class ReadLog:
         raise RecordingError(f"compile: {what}. {when}. {instead}", here())
 
     def writable(self, value: Any, place: str) -> None:
-        """Raise where something outside is about to be changed."""
+        """Raise an error if something outside is about to be changed."""
         if is_of(value, Tensor) or not self.is_outside(value):
             return
-        self.refuse(f"{self.label(value)}{place} is set, which is outside of the function", INSTEAD)
+        self.refuse(f"{self.label(value)}{place} is set, which is outside the function", INSTEAD)

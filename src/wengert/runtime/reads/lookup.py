@@ -1,4 +1,4 @@
-"""Attributes that Python does not find where it usually does: behind `super()`, or made by C code."""
+"""Attributes with unusual lookup: behind `super()`, or made by C code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BOUND = (MethodType, BuiltinFunctionType, MethodWrapperType)
 
 
 def of_super(log: ReadLog, value: Any, name: str) -> Any:
-    """`super().name`: what the classes after the present one have, watched."""
+    """`super().name`: the attribute of the classes after the current one, watched."""
     classes = value.__self_class__.__mro__
     found = kinds.in_class(log, value.__self_class__, name, classes[classes.index(value.__thisclass__) + 1 :])
     result = getattr(value, name)
@@ -28,7 +28,7 @@ def of_super(log: ReadLog, value: Any, name: str) -> Any:
 
 
 def from_c(log: ReadLog, value: Any, name: str, result: Any, label: str) -> Any:
-    """Such an attribute, watched: by itself, or by what the object holds where it is made anew at each look."""
+    """Such an attribute, watched: by itself, or by the object's contents if every access creates a new value."""
     if isinstance(result, _BOUND) or is_of(result, np.ndarray):  # a view is from outside as what it shows is
         return result
     if is_of(value, np.ndarray) and name == "flags":  # which are copied into what is given
@@ -47,7 +47,7 @@ def from_c(log: ReadLog, value: Any, name: str, result: Any, label: str) -> Any:
 
 
 def imported(log: ReadLog, module: str, level: int, names: Sequence[str], variables: Mapping[str, Any]) -> None:
-    """Watch a module that was imported inside of a function, and the names that it was asked for."""
+    """Watch a module that was imported inside a function, and the names imported from it."""
     full = resolve_name("." * level + module, variables.get("__package__") or "") if level else module
     log.guards.watch_key(sys.modules, full, f"the module {full}")
     for name in names:

@@ -1,4 +1,4 @@
-"""Syntax trees of twins: what is less common in functions that are recorded.
+"""Syntax trees of twins: the less common syntax in recorded functions.
 
 That is names of other scopes, imports, `with`, `match`, dictionaries, formats; `twin` has the rest.
 """
@@ -15,7 +15,7 @@ _GIVEN = ".given"  # a variable that no function of the user's has
 
 
 class LessCommon(ast.NodeTransformer):
-    """Puts hooks around what reads and stores: the less common part."""
+    """Puts hooks around reads and stores: the less common syntax."""
 
     hook: Callable[..., ast.expr]
     class_name: str
@@ -60,7 +60,7 @@ class LessCommon(ast.NodeTransformer):
             self.class_name = outer
 
     def visit_With(self, node: ast.With) -> Any:
-        """What a manager gives is unpacked inside of it, by a statement of its own."""
+        """A context manager's value is unpacked inside the block, by a separate statement."""
         for i, item in enumerate(node.items):
             at = item.optional_vars
             if isinstance(at, (ast.Tuple, ast.List)):
@@ -108,7 +108,7 @@ class LessCommon(ast.NodeTransformer):
 
 
 def lazily(value: ast.expr) -> ast.expr:
-    """A function that gives an expression."""
+    """A function that returns an expression's value."""
     none = ast.arguments([], [], None, [], [], None, [])
     return ast.copy_location(ast.Lambda(none, value), value)
 

@@ -4,7 +4,7 @@ In: a code object whose source can be found. Out: a code object for the same fun
 and lines are the same) in which attributes, items, iteration, truth, operands, calls and stores go through the hooks of
 `hooks`. What a twin computes is what the function computes.
 
-A library may call a function of the user's that no twin has seen: one kept in an object of C, say. A profile hook finds
+A library may call a user's function that has no twin, for example one stored in a C object. A profile hook finds
 those (`covering`); it is set when a recording is repeated for the first time, before any recording is used twice.
 """
 
@@ -37,7 +37,7 @@ _MEANT = (
 
 
 class Twin(NamedTuple):
-    """The code of a twin, and the names that the function and those inside it load, but for what is frozen."""
+    """The code of a twin, and the names that the function and nested functions load, except frozen ones."""
 
     code: CodeType
     names: frozenset[str]
@@ -52,17 +52,17 @@ _hooks: dict[str, Callable[..., Any]] = {}
 
 
 def use(hooks: Mapping[str, Callable[..., Any]]) -> None:
-    """Have twins call these hooks."""
+    """Make twins call these hooks."""
     _hooks.update(hooks)
 
 
 def is_twin(code: CodeType) -> bool:
-    """Whether a code object is a twin's, or of a function made by one."""
+    """Whether a code object belongs to a twin, or to a function made by one."""
     return id(code) in _made
 
 
 def twin_of(code: CodeType) -> Twin | None:
-    """The twin of a code object; None where there is no source that fits."""
+    """The twin of a code object; None if there is no matching source."""
     known = _twins.get(id(code))
     if known is not None and known[0]() is code:
         return known[1]
@@ -76,7 +76,7 @@ def twin_of(code: CodeType) -> Twin | None:
 
 @contextmanager
 def covering(uncovered: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
-    """Inside, note the code of the user's that runs without a twin, with its globals."""
+    """A context that records the user's code that runs without a twin, with its globals."""
     known: dict[int, CodeType] = {}
 
     def look(frame: Any, event: str, argument: Any) -> None:
@@ -94,7 +94,7 @@ def covering(uncovered: dict[CodeType, dict[str, Any]]) -> Iterator[None]:
 
 
 def without_hooks(traceback: TracebackType | None) -> TracebackType | None:
-    """The frames of an error but for those of this package, which stand between the user's."""
+    """The frames of an error without those of this package, which lie between the user's."""
     kept = []
     while traceback is not None:
         if not traceback.tb_frame.f_code.co_filename.startswith(_HERE):
@@ -130,7 +130,7 @@ def _build(code: CodeType) -> Twin | None:
 
 
 def _with_hooks(code: CodeType) -> CodeType:
-    """The code with hooks in the place of the constants that stand for them, down to the functions inside."""
+    """The code with hooks in place of the constants that stand for them, down to the functions inside."""
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, CodeType):

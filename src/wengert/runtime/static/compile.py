@@ -1,9 +1,9 @@
 """Static execution: `compile` records a function once, whatever it reads, assigns and differentiates, and replays it.
 
-In: a function, and calls of it. A call like the last one, which finds everything as that left it, takes the fast path
-(`fast_path`). Any other is looked up by what counts of its arguments (`arguments`), checked against the world outside
-(`guards`, `specialization`), and run; where there is no recording that stands, it is recorded anew (`capture`) and
-built (`program`). What the function reads from outside is watched (`reads`). The recording is repeated now and then
+In: a function, and calls of it. A call like the last one, which finds everything as the last one left it, takes the
+fast path (`fast_path`). Any other call is looked up by the key of its arguments (`arguments`), checked against the
+outside (`guards`, `specialization`), and run; if no recording is valid, the function is recorded (`capture`) and built
+(`program`) again. What the function reads from outside is watched (`reads`). The recording is repeated now and then
 (`Specialization.confirm`) and must give the same graph (`core/canonical`).
 """
 
@@ -48,19 +48,19 @@ def compile(
     microbatches: int | None = None,
     schedule: str = "1f1b",
 ) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
-    """The function as one program: recorded at the first call, replayed at the next ones.
+    """Compile a function into one program: it is recorded at the first call and replayed at later ones.
 
     Tensors, NumPy arrays and Python floats among the arguments, in nested containers or not, are inputs; other values
-    are static, and another one is recorded anew. Tensors from outside are read and assigned as usual. A value may not
-    be looked at inside. `check=True` repeats the recording at every call; `cache` is how many recordings are kept.
-    `tune=True` has the kernels of a program on a GPU chosen by timing them, for 30 seconds at most, or for as many as
-    are given instead; what wins is kept on disk, and used by every later program. `memory_budget`, in bytes or as
-    "8GiB", is what a program may take at most: where it would take more, calls raise before anything runs.
+    are static, and a new value causes a new recording. Outer tensors are read and assigned as usual. The function
+    cannot read a tensor's value. `check=True` repeats the recording at every call; `cache` is the number of recordings
+    to keep. `tune=True` chooses the kernels of a program on a GPU by timing them, for at most 30 seconds, or the number
+    of seconds given instead; the winners are stored on disk and used by later programs. `memory_budget`, in bytes or as
+    "8GiB", limits a program's memory: if it would need more, calls raise an error before anything runs.
 
-    With a `mesh` each of its ranks computes its share of what the function means on one: arguments that every rank has
-    whole are cut along their first axis, `wg.distributed` tells how else values may lie. `microbatches` is into how
-    many parts the batch is cut, which each rank computes one after the other. Over a mesh with an axis "stage" they go
-    through a pipeline, in the order of a `schedule`: "1f1b" or "gpipe".
+    With a `mesh`, the ranks compute together what the function computes on one: replicated arguments are split along
+    their first axis; see `wg.distributed` for other placements. `microbatches` is the number of parts into which the
+    batch is split, which each rank computes one after another. Over a mesh with an axis "stage" they go through a
+    pipeline in the order of a `schedule`: "1f1b" or "gpipe".
 
     >>> import wengert as wg
     >>> total = wg.tensor(0.0)
@@ -79,10 +79,10 @@ def compile(
 
 
 class Compiled(ByFunction, Shown):
-    """A compiled function: call it as the function itself.
+    """A compiled function: call it like the function itself.
 
-    `why()` tells why it was recorded, each time; `explain()`, `source()` and `memory()` what was made of it;
-    `memory(*args)` and `fits(device, *args)` what a call would take.
+    `why()` tells why it was recorded each time; `explain()`, `source()` and `memory()` show the compiled program;
+    `memory(*args)` and `fits(device, *args)` predict the memory of a call.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Compiled(ByFunction, Shown):
         if not callable(function):
             raise ArgumentError(f"compile takes a function, not {function!r}")
         if cache < 1:
-            raise ArgumentError(f"compile: the cache holds at least 1 recording, not {cache}")
+            raise ArgumentError(f"compile: cache must be at least 1 recording, not {cache}")
         if not isinstance(tune, (bool, int, float)) or tune < 0:
-            raise ArgumentError(f"compile: tune is True, or a number of seconds, not {tune!r}")
+            raise ArgumentError(f"compile: tune must be True or a number of seconds, not {tune!r}")
         self._function = function
         self._check = check
         self._limit = cache
@@ -135,7 +135,7 @@ class Compiled(ByFunction, Shown):
         return self.call(None, args, kwargs)
 
     def call(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The function's result, as a method of `instance` if that is not None."""
+        """Call the function, as a method of `instance` if it is not None."""
         latest = self._latest
         if latest is not None and not kwargs and not self._check and recording.trace is None:
             last, lock = latest[1], self._lock
@@ -234,7 +234,7 @@ class Compiled(ByFunction, Shown):
 
     @property
     def budget(self) -> int | None:
-        """The bytes that a program may take; None where there is no bound."""
+        """The bytes that a program may use; None if there is no limit."""
         return config.memory_budget if self._budget is None else self._budget
 
     def _capture(self, arguments: CallArguments, instance: Any, covers: bool = False) -> Specialization:
@@ -257,7 +257,7 @@ class Compiled(ByFunction, Shown):
     # --- showing what was made of it ----------------------------------------------------------------------------
 
     def why(self) -> list[str]:
-        """Why the function was recorded, the last hundred times that gave a new recording or found a known one."""
+        """Why the function was recorded, for the last hundred times that made a new recording or found a known one."""
         return list(self._log.reasons)
 
     def _reason(self, arguments: CallArguments) -> str:

@@ -1,9 +1,9 @@
-"""The fast path: a compiled call that finds everything where the last one left it.
+"""The fast path: a compiled call that finds everything as the last one left it.
 
-A training step that goes on and on writes its parameters, moments and gradients over themselves: every slot keeps its
-node, every node its array. Then nothing of the next call is new but its arguments and its results. A FastPath notes
-what the slots name before a call, looks after it whether they still do, and from then on asks at each call, in a
-microsecond or two, whether all is unchanged; if so the program's own part, a `Replay`, runs on the same memory.
+A repeated training step updates its parameters, moments and gradients in place: every slot keeps its node, and every
+node its array. Then only the arguments and results of the next call are new. A FastPath notes what the slots name
+before a call, looks after it whether they still do, and from then on checks at each call, in a microsecond or two, that
+everything is unchanged; if so, the program's `Replay` runs on the same memory.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _type = attrgetter("shape", "dtype", "device", "tracked")
 
 
 class FastPath:
-    """How to call a specialization again. It is made before a call, and `arm`ed after it."""
+    """The fast path for calling a specialization again. It is created before a call, and `arm`ed after it."""
 
     @staticmethod
     def before(specialization: Specialization) -> FastPath | None:
-        """One that has noted what is where, for a call that may leave all of it there."""
+        """A fast path that has noted the current state, for a call that may leave it unchanged."""
         try:
             return FastPath(specialization)
         except AttributeError:  # a gradient that is overwritten is not there yet
@@ -76,7 +76,8 @@ class FastPath:
         self._lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
 
     def keeps_slots(self) -> bool:
-        """Whether the call before which this was made wrote over all that it replaced, and nobody else refers to it."""
+        """Whether the call before which this was created overwrote everything it replaced, with no other references to
+        it."""
         return self._owns and self._keeps_slots()
 
     def arm(self, specialization: Specialization, arguments: CallArguments, replay: Replay, fresh: list[int]) -> None:
@@ -100,9 +101,9 @@ class FastPath:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def call(self, specialization: Specialization, instance: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a call with these arguments, else MOVED.
+        """The result of a call with these arguments, or MOVED.
 
-        They must be tensors, arrays and floats of the types that there were, in the containers that there were.
+        They must be tensors, arrays and floats of the same types, in the same containers, as before.
         """
         if (how := context.mode()).grad is not self._grad or how.autocast is not self._autocast:
             return MOVED
@@ -127,7 +128,7 @@ class FastPath:
         return len({*tensors}) == len(tensors) and all(map(_is_of_type, leaves, given, self._types or ()))
 
     def run(self, specialization: Specialization, leaves: Sequence[Any], arrays: list[Array]) -> Any:
-        """The result of a call with these leaves, whose arrays are given, else MOVED."""
+        """The result of a call with these leaves and their arrays, or MOVED."""
         tensors, made, drawn = self.results.take()  # before: another thread may take what is looked at, until it runs
         if not self.is_unchanged(specialization, drawn) or not self.replay.run(arrays, made):
             return MOVED
@@ -140,8 +141,9 @@ class FastPath:
     def is_unchanged(self, specialization: Specialization, drawn: int = 0) -> bool:
         """Whether a call now would find everything as the last one left it.
 
-        That is: settings, what the function reads from outside, what the slots name; and nobody else refers to what
-        would be overwritten. The slots are as they were if no serial number but the caller's `drawn` ones was drawn.
+        That is: settings, outer values that the function reads, the values of slots; and nothing else refers to memory
+        that would be overwritten. The slots are unchanged if no serial numbers but the caller's `drawn` ones were
+        drawn.
         """
         calls = specialization.calls
         if specialization.version != config.version or calls + 1 >= specialization.due:
@@ -199,7 +201,7 @@ def _among(how: str, what: Any, fresh: list[int]) -> tuple[str, Any]:
 
 
 def given(how: str, what: Any, leaves: Sequence[Any], values: Any) -> Any:
-    """What is returned: as it was before the call, or a view of that or of one of the values."""
+    """The result: a value from before the call, or a view of it or of one of the new values."""
     if how == VIEW_OF:
         (whole_how, whole), which = what
         return which(given(whole_how, whole, leaves, values))
@@ -253,7 +255,7 @@ def _is_of_type(leaf: Any, array: Any, wanted: tuple[Any, ...]) -> bool:
 
 
 class Results(NamedTuple):
-    """What is returned at once: tensors, and the arrays they are made of."""
+    """The results of one call: tensors, and the arrays they are made from."""
 
     tensors: tuple[Tensor, ...]
     arrays: tuple[Any, ...]
@@ -262,11 +264,11 @@ class Results(NamedTuple):
 
 
 class ResultPool:
-    """The results of calls: `makers` make arrays for them, `wraps` tensors of these.
+    """A pool for the results of calls: `makers` make arrays for them, `wraps` make tensors from these.
 
-    Making a tensor and its node takes half a microsecond. Of what a call returned, a loop lets go before the call after
-    the next one: where it `keeps` what it made and nobody refers to any of it, to a node, an array or weakly either,
-    all is given again. The arrays of results stay alive then, as a GPU's do anyway.
+    Making a tensor and its node takes half a microsecond. A loop drops the results of a call before the next call but
+    one: if the pool `keeps` what it made and nothing refers to any of it (not even weakly, or to a node or an array),
+    all of it is returned again. The arrays of results then stay alive, as they do on a GPU anyway.
     """
 
     def __init__(self, wraps: list[Callable[[Any], Tensor]], makers: Sequence[Callable[[], Any]], keeps: bool) -> None:
@@ -277,7 +279,7 @@ class ResultPool:
             keepers.add(self)
 
     def take(self) -> tuple[tuple[Tensor, ...], tuple[Any, ...], int]:
-        """Tensors of which nobody has any part, their arrays, and how many serial numbers were drawn for them."""
+        """Unreferenced tensors, their arrays, and the number of serial numbers drawn for them."""
         for tensors, arrays, tracked, are_free in self._made:
             if are_free():
                 for place in tracked:  # for others it does not count when they were made
@@ -302,7 +304,7 @@ class ResultPool:
         return made
 
     def let_go(self) -> None:
-        """Keep nothing: memory is short."""
+        """Drop everything: memory is short."""
         self._made.clear()
 
 

@@ -1,9 +1,8 @@
-"""Guards: whether what a recorded function reads from outside is still what it was.
+"""Guards: checks that the outer values which a recorded function reads are unchanged.
 
 `reads/log` finds out what that is while the function is recorded, and has it watched here; `changed` compares, in about
-a microsecond, and says what is another. Each link of a path is compared by identity on the object that it was read
-from, numbers by type and value. Objects are held weakly where they can be: a compiled function keeps nobody's model
-alive.
+a microsecond, and says what has changed. Each link of a path is compared by identity on the object that it was read
+from, numbers by type and value. Objects are held weakly where they can be: a compiled function keeps no model alive.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class _Object:
 
 
 class Guards:
-    """The places that a function reads from outside."""
+    """The outer values that a function reads, and their guards."""
 
     def __init__(self) -> None:
         self.places = 0
@@ -128,7 +127,7 @@ class Guards:
     # --- what is watched ----------------------------------------------------------------------------------------
 
     def watch_key(self, mapping: Mapping[str, Any], key: Any, label: str, identity: int | None = None) -> None:
-        """Watch what a dictionary has under a key, or that it has nothing."""
+        """Watch the value of a dictionary's key, or its absence."""
         found = self._mappings.setdefault(identity or id(mapping), (mapping, {}))[1]
         if key not in found:
             found[key] = label, _hold(mapping.get(key), self._known.clear)
@@ -154,7 +153,7 @@ class Guards:
             self._add(watch, owner, len(watch.held))
 
     def watch_place(self, owner: Any, place: str, label: str) -> None:
-        """Watch an attribute or an item of an object, given as text: `.name` or `[0]`."""
+        """Watch an attribute or item of an object, given as text: `.name` or `[0]`."""
         if self._is_new((place, id(owner)), owner):
             held, call = (ref(owner), "()") if _can_go(type(owner)) else (owner, "")
             watch = _Watch(code.function([], f"(owner{call}{place},)", {"owner": held}), [label], self._known.clear)
@@ -176,7 +175,7 @@ class Guards:
             self._add(_Watch(read, [label], self._known.clear), owner, 1)
 
     def watch_class(self, value: Any, label: str) -> None:
-        """Watch the class of an object, if that can be another."""
+        """Watch the class of an object, if it can change."""
         if type(value).__flags__ & _HEAP_TYPE and self._is_new(("class", id(value)), value):
             thing = ref(value) if _can_go(type(value)) else (lambda: value)
             self._classes.append((thing, label, type(value)))
@@ -184,7 +183,7 @@ class Guards:
             self.places += 1
 
     def watch_value(self, owner: Any, read: Callable[[], Any], label: str) -> None:
-        """Watch what a call gives, compared by `==`: the bytes of an array, the elements of a set."""
+        """Watch the result of a call, compared by `==`: the bytes of an array, the elements of a set."""
         if self._is_new(("value", id(owner)), owner):
             watch = _ValueWatch(read, label)
             self._conditions.append(f"{self._name(read)}() == {self._name(watch.before)}")
@@ -213,13 +212,13 @@ class Guards:
             self._of.setdefault(id(owner), []).append(watch)
 
     def has_changed(self, owner: Any) -> bool:
-        """Whether what is watched of an object is another already."""
+        """Whether a watched part of an object has already changed."""
         return any(watch.changed() is not None for watch in self._of.get(id(owner), ()))
 
     # --- comparing ----------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Make watches of what was found, and the one expression that compares all of it."""
+        """Make watches from what was found, and the single expression that compares all of it."""
         conditions = self._in_order()
         for identity, (mapping, found) in self._mappings.items():
             absent = [key for key in found if key not in mapping]
@@ -306,7 +305,7 @@ class Guards:
                 self._named.update((f"held_{number}_{i}", held) for i, held in enumerate(watch.held))
 
     def changed(self) -> str | None:
-        """What is no longer as it was, in words, or None."""
+        """What has changed, as text, or None."""
         try:
             if self._stands():
                 return None
@@ -318,9 +317,9 @@ class Guards:
                     return reason
             self._learn()
         except ValueError:
-            return "a closure variable has no value any more"
+            return "a closure variable no longer has a value"
         except Exception as error:
-            return f"what was read before cannot be read any more ({type(error).__name__}: {error})"
+            return f"a value that was read before can no longer be read ({type(error).__name__}: {error})"
         return None
 
 
@@ -334,4 +333,4 @@ class _ValueWatch(_Watch):
 
     def changed(self) -> str | None:
         """What is another, in words."""
-        return None if self.read() == self.before else f"what {self.labels[0]} holds is another"
+        return None if self.read() == self.before else f"the contents of {self.labels[0]} changed"

@@ -1,9 +1,9 @@
 """Specializations: one recording of a function with its program, and how calls are bound to it.
 
 A `Specialization` says whether its recording still stands for what the function would do (`objection`). Its `Binding`
-says which arrays the program is given and where its results go: every slot is read afresh, the program runs once, and
-then all slots and gradients are given their new values together. What only a slot refers to that is about to be given
-another value may be overwritten. A call that finds everything as the last one left it takes the fast path instead.
+says which arrays the program is given and where its results go: every slot is read again, the program runs once, and
+then all slots and gradients get their new values together. A value that only a slot about to be replaced refers to may
+be overwritten. A call that finds everything as the last one left it takes the fast path instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TRIES = 4  # calls in a row that may move something before nobody looks any mor
 
 
 class Specialization:
-    """One recording of a function, for one kind of arguments, and its program."""
+    """One recording of a function for one kind of arguments, with its program."""
 
     def __init__(self, captured: Captured, arguments: CallArguments, instance: Any) -> None:
         self.captured = captured
@@ -91,10 +91,10 @@ class Specialization:
         self.fast_path: FastPath | None = None
 
     def confirm(self, is_other: bool) -> None:
-        """Note that a recording gave this graph, after another one if `is_other`; the next is due later.
+        """Note that a recording confirmed this graph (after a different one if `is_other`); schedule the next check.
 
-        It is repeated at calls 2, 4, 8, ..., 1,024, and from then on so rarely that it takes a fraction of a
-        microsecond a call, whatever the clock says: the number of calls follows from that of nodes.
+        It is repeated at calls 2, 4, 8, ..., 1,024, and then so rarely that it costs a fraction of a microsecond per
+        call. The interval depends on the number of nodes, not on a clock.
         """
         if is_other:
             self.calls, self.due = 0, 2
@@ -104,7 +104,7 @@ class Specialization:
     # --- does it still stand ------------------------------------------------------------------------------------
 
     def objection(self, arguments: CallArguments) -> str | None:
-        """Why this recording cannot serve a call with its key, in words; None if it can."""
+        """Why this recording cannot serve a call with its key, as text; None if it can."""
         if self.version != config.version:
             return "a setting, or an attribute of a Module or an Optimizer, was set"
         if (reason := self.guards.changed()) is not None:
@@ -112,18 +112,18 @@ class Specialization:
         try:
             nodes = [slot().node for slot in self.slots]  # type: ignore[union-attr]
         except AttributeError:
-            return "a tensor from outside that the function used is gone"
+            return "an outer tensor that the function used no longer exists"
         if (reason := self._changed_type(nodes)) is not None:
             return reason
         for slot, had in self.captured.had_grad:
             if (slot()._grad is not None) is not had:  # type: ignore[union-attr]
-                return f"grad of a tensor from outside is {'None' if had else 'there'}, and was not before"
+                return f"grad of an outer tensor is {'None' if had else 'there'}, and was not before"
         for slot, pinned in self._pinned:
             if slot().node is not pinned():  # type: ignore[union-attr]
-                return "a tensor from outside that was computed from tracked ones has another history"
+                return "an outer tensor that was computed from tracked ones has another history"
         for thing in self.objects:
             if thing() is None:
-                return "an object that was an argument is gone"
+                return "an object that was an argument no longer exists"
         return self._aliasing(arguments)
 
     def _changed_type(self, nodes: list[Node]) -> str | None:
@@ -132,9 +132,9 @@ class Specialization:
         if ids == self._ids:
             return None
         if [node.tracked for node in nodes] != self._tracked:
-            return "a tensor from outside requires grad, and did not before, or the other way round"
+            return "an outer tensor requires grad and did not before, or the other way round"
         if [(node.shape, node.dtype, node.device) for node in nodes] != self._types:
-            return "a tensor from outside has another shape or dtype, or is on another device"
+            return "an outer tensor has another shape or dtype, or is on another device"
         known = self._ids = ids
         self._watched = [ref(node, lambda _: known.clear()) for node in nodes]  # an identity may come again
         return None
@@ -143,27 +143,27 @@ class Specialization:
         """Arguments that are slots from outside too must be the same ones."""
         tensors = [(i, id(arguments.leaves[i])) for i in self._tensors]
         found = [(i, identity) for i, identity in tensors if identity in self._slot_ids]
-        return None if found == self.captured.kept else "another argument is a tensor that the function knows already"
+        return None if found == self.captured.kept else "another argument is a tensor that the function already uses"
 
     def are_no_slots(self, things: Sequence[Any]) -> bool:
-        """Whether none of them is a tensor from outside that the function used."""
+        """Whether none of them is an outer tensor that the function used."""
         return self._slot_ids.isdisjoint(map(id, things))
 
     def is_alive(self) -> bool:
-        """Whether all slots and objects that it refers to are still there."""
+        """Whether all slots and objects that it refers to still exist."""
         references: list[Callable[[], Any]] = [*self.slots, *self.objects]
         return all(reference() is not None for reference in references)
 
     # --- running ------------------------------------------------------------------------------------------------
 
     def replayed(self, leaves: Sequence[Any]) -> Any:
-        """The result of a call with this one's key by the fast path, else MOVED."""
+        """The result of a call with this key by the fast path, or MOVED."""
         if self.fast_path is None or not self.are_no_slots(leaves):
             return MOVED
         return self.fast_path.run(self, leaves, self.binding.arguments(leaves))
 
     def run(self, arguments: CallArguments) -> Any:
-        """Run the program on a call's arguments, give the slots their new values, return the result."""
+        """Run the program on a call's arguments, assign the slots their new values, and return the result."""
         self.fast_path = None
         if mode().checks_nans:
             return self.binding.run(Interpreter(self.graph), arguments.leaves)
@@ -188,7 +188,7 @@ class Specialization:
 
 
 class Binding:
-    """What a captured call reads and writes. `pairs` are inputs and the outputs that take their place, by number."""
+    """What a captured call reads and writes. `pairs` are inputs and the outputs that replace them, by number."""
 
     def __init__(self, captured: Captured, specifications: Sequence[Specification]) -> None:
         c = self.captured = captured
@@ -214,18 +214,18 @@ class Binding:
         self._body = Graph(c.graph.inputs, [outputs[k] for k in self._history], 0) if self._history else None
 
     def interface(self) -> Interface:
-        """What a pipeline has to know of the graph."""
+        """What a pipeline needs to know about the graph."""
         returned = frozenset(self._values)
         return Interface(self.captured.stages, self.count, {k: i for i, k in self.pairs}, returned)
 
     def leaves_arguments_alone(self) -> bool:
-        """Whether of its arguments a call only reads the values, and refers to none of them later."""
+        """Whether a call only reads the values of its arguments, and keeps no reference to them."""
         c = self.captured
         touches = c.argument_grads or c.assigned_arguments or c.set_argument_grads or c.kept
         return not (touches or self._body or self._borrowing)
 
     def run(self, program: Runnable, leaves: Sequence[Any]) -> Any:
-        """Run the program on a call's leaves, give the slots their new values, return the result."""
+        """Run the program on a call's leaves, assign the slots their new values, and return the result."""
         structure = self.captured.structure
         self.takes_blocks = isinstance(program, PartitionedProgram)
         sources, arrays = self._computed(self._sources, leaves)
@@ -361,7 +361,8 @@ class Binding:
         return [made[w] if how == VALUE else given(how, w, leaves, made) for how, w in self.captured.returned]
 
     def wrapping(self, k: int) -> Callable[[Array], Tensor]:
-        """What makes a tensor of the array of a returned value that has no history, or one that is gone."""
+        """A function that makes a tensor from the array of a returned value with no gradient history, or with one that
+        is gone."""
         if k in self._let_go:
             node = self.captured.graph.outputs[k]
             like = Node(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location)

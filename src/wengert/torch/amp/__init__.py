@@ -13,7 +13,7 @@ from wengert.torch.missing import missing_attribute as _missing_attribute
 
 
 class autocast:
-    """Inside, matrix products and convolutions are computed in a lower dtype; also as a decorator."""
+    """A context, or decorator, in which matrix products and convolutions are computed in a lower dtype."""
 
     def __init__(
         self, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
@@ -75,7 +75,7 @@ class GradScaler(wg.optim.GradScaler):
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:
-    """A decorator of `Function.forward`: with `cast_inputs` it runs in that dtype, outside of autocast."""
+    """A decorator of `Function.forward`: with `cast_inputs` it runs in that dtype, outside autocast."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 

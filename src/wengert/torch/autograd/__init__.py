@@ -24,7 +24,7 @@ from wengert.torch.tensor import Tensor, of
 
 
 def Variable(data: Any, requires_grad: bool = False, **options: Any) -> Tensor:
-    """A tensor, as `Variable(x)` has given since PyTorch 0.4."""
+    """Return the tensor, as `Variable(x)` has done since PyTorch 0.4."""
     made = of(data)
     if requires_grad:
         made.requires_grad = True
@@ -32,7 +32,7 @@ def Variable(data: Any, requires_grad: bool = False, **options: Any) -> Tensor:
 
 
 class detect_anomaly:
-    """Inside, the first op that makes a NaN raises, forwards and backwards."""
+    """A context in which the first op that produces a NaN raises an error, forward and backward."""
 
     def __init__(self, check_nan: bool = True) -> None:
         self._block = _debug_nans() if check_nan else None
@@ -54,7 +54,7 @@ class detect_anomaly:
 
 
 class set_detect_anomaly(detect_anomaly):
-    """`detect_anomaly`, on or off; it begins at once."""
+    """Switch `detect_anomaly` on or off, effective at once."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(mode and check_nan)

@@ -24,7 +24,7 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add the gradient of the tensors to `grad` of every leaf behind them, or of the `inputs` alone."""
+    """Add the gradients of the tensors to `grad` of every leaf they depend on, or only of the `inputs`."""
     roots = _as_tuple(tensors)
     seeds = _as_tuple(grad_tensors if grad_tensors is not None else grad_variables, len(roots))
     if len(seeds) != len(roots):

@@ -21,7 +21,7 @@ from wengert.torch.tensor import Base, Tensor, write
 
 
 class FunctionCtx:
-    """What `forward` leaves for `backward`: saved tensors, and attributes of the user's."""
+    """The context that `forward` fills for `backward`: saved tensors and the user's own attributes."""
 
     def __init__(self) -> None:
         self.saved: tuple[Any, ...] = ()
@@ -32,33 +32,34 @@ class FunctionCtx:
         self.materializes = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors for `backward`, which finds them in `saved_tensors`."""
+        """Save tensors for `backward`, which reads them from `saved_tensors`."""
         self.saved = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for `jvp`."""
+        """Save tensors for `jvp`."""
         self.saved_for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` was given."""
+        """The tensors passed to `save_for_backward`."""
         return self.saved
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Say which arguments were written in place."""
+        """Declare which arguments were modified in place."""
         self.dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Say which results have no derivative."""
+        """Declare which results have no derivative."""
         self.without_gradient = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros for results that nothing depends on, or None."""
+        """Set whether `backward` receives zeros or None for results that nothing depends on."""
         self.materializes = value
 
 
 class Function:
-    """A base for functions with rules: define `forward(ctx, *args)` and `backward(ctx, *grads)`, call `apply`.
+    """The base class for functions with their own derivative: define `forward(ctx, *args)` and `backward(ctx, *grads)`,
+    call `apply`.
 
     >>> import wengert.torch as torch
     >>> class Cube(torch.autograd.Function):
@@ -84,13 +85,13 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments, given those of the results; a subclass defines it."""
-        raise RuntimeError("this torch.autograd.Function has no backward, and one was asked for")
+        raise RuntimeError("this torch.autograd.Function has no backward, but it is needed here")
 
     vjp = backward
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """The function's results for these arguments."""
+        """Call the function; returns its results."""
         ctx = FunctionCtx()
         tensors = [arg for arg in args if isinstance(arg, Base)]
         ctx.needs_input_grad = tuple(isinstance(arg, Base) and arg.node.tracked for arg in args)
@@ -182,7 +183,7 @@ class _Rule:
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator of `backward`: its result cannot be differentiated again."""
+    """A decorator for a `backward` whose result cannot be differentiated again."""
 
     @functools.wraps(function)
     def once(ctx: Any, *grads: Any) -> Any:

@@ -27,7 +27,7 @@ def _outputs(outputs: Any) -> tuple[tuple[Any, ...], bool]:
 
 
 def _loosened(value: Any, create_graph: bool) -> Any:
-    """Values without their history, unless that was asked for."""
+    """Values without their history, unless that was requested."""
     if isinstance(value, tuple):
         return tuple(_loosened(part, create_graph) for part in value)
     return value if create_graph else Tensor(Base.detach(value).node)
@@ -80,7 +80,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The matrix of second derivatives of a function that gives one number."""
+    """The matrix of second derivatives of a scalar function."""
     single = isinstance(inputs, Base)
 
     def gradient(*given: Any) -> Any:

@@ -32,7 +32,7 @@ class _Switch:
 
 
 class no_grad(_Switch):
-    """Inside, nothing is recorded for gradients; also as a decorator, with or without parentheses."""
+    """A context, or decorator (with or without parentheses), in which nothing is recorded for gradients."""
 
     def __new__(cls, function: Any = None) -> Any:
         made: Any = super().__new__(cls)
@@ -43,14 +43,14 @@ class no_grad(_Switch):
 
 
 class enable_grad(no_grad):
-    """Inside, gradients are recorded again."""
+    """A context in which gradients are recorded again."""
 
     def __init__(self, function: Any = None) -> None:
         _Switch.__init__(self, True)
 
 
 class inference_mode(_Switch):
-    """As `no_grad`: what is made inside can be used in recorded code as well."""
+    """Like `no_grad`; tensors created inside can also be used in recorded code."""
 
     def __new__(cls, mode: Any = True) -> Any:
         made: Any = super().__new__(cls)
@@ -65,7 +65,7 @@ class inference_mode(_Switch):
 
 
 class set_grad_enabled(_Switch):
-    """Records gradients or not from now on; as a block, inside it alone."""
+    """Switch gradient recording on or off from now on, or inside a `with` block only."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
@@ -92,5 +92,5 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this is inside `inference_mode`: its tensors are like others here, so it is the same as no gradients."""
+    """Whether gradients are off: tensors of `inference_mode` are like any others, so the two are the same."""
     return not mode().grad

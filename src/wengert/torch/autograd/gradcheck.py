@@ -13,7 +13,7 @@ from wengert.torch.tensor import Base, Tensor
 
 
 class GradcheckError(RuntimeError):
-    """A gradient differs from what differences give."""
+    """Raised when a gradient disagrees with finite differences."""
 
 
 def gradcheck(
@@ -26,7 +26,7 @@ def gradcheck(
     raise_exception: bool = True,
     **options: Any,
 ) -> bool:
-    """Whether the gradients of a function's results are those that central differences give."""
+    """Check the gradients of a function's results against central differences."""
     given = (inputs,) if isinstance(inputs, Base) else tuple(inputs)
     wanted = [i for i, x in enumerate(given) if isinstance(x, Base) and x.node.tracked]
     if not wanted:

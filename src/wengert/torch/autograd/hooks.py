@@ -12,13 +12,13 @@ from wengert.torch.tensor import Tensor
 
 
 class RemovableHandle:
-    """What registering a hook gives: `remove()` takes the hook away."""
+    """The handle returned by registering a hook: `remove()` removes the hook."""
 
     def __init__(self, remove: Callable[[], Any]) -> None:
         self._remove: Callable[[], Any] | None = remove
 
     def remove(self) -> None:
-        """Take the hook away."""
+        """Remove the hook."""
         if self._remove is not None:
             self._remove()
             self._remove = None
@@ -50,13 +50,13 @@ _NAMES = {
 
 
 class GradFn:
-    """How a value was computed, seen from the backward pass."""
+    """A node of the backward graph: how a value was computed."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     def name(self) -> str:
-        """The op's name, as PyTorch forms it."""
+        """The op's name in PyTorch's form."""
         if self._node.op is VARIABLE:
             return "torch::autograd::AccumulateGrad"
         name = self._node.op.name
@@ -64,7 +64,7 @@ class GradFn:
 
     @property
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
-        """How the values that it was computed from were computed."""
+        """The backward nodes of the values it was computed from."""
         sources = () if self._node.op is VARIABLE else self._node.sources
         return tuple((GradFn(_made(source)) if source.tracked else None, 0) for source in sources)
 
@@ -76,7 +76,7 @@ class GradFn:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a program notes on a node; it is not kept."""
+        """A dict for user data on a node; it is not kept."""
         return {}
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -100,5 +100,5 @@ def _made(node: Node) -> Node:
 
 
 def grad_fn(tensor: Tensor) -> GradFn | None:
-    """How a tensor was computed, None of a leaf."""
+    """The backward node of a tensor; None for a leaf."""
     return None if tensor.is_leaf else GradFn(_made(tensor.node))

@@ -13,12 +13,12 @@ from wengert.torch.missing import missing_attribute as _missing_attribute
 
 
 def is_available() -> bool:
-    """Whether there is a GPU that can be used."""
+    """Whether there is a usable GPU."""
     return bool(_devices.gpus())
 
 
 def device_count() -> int:
-    """How many GPUs there are."""
+    """The number of GPUs."""
     return len(_devices.gpus())
 
 
@@ -28,20 +28,20 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """GPUs are opened when they are first used."""
+    """Do nothing: GPUs are initialised on first use."""
 
 
 _current = 0
 
 
 def current_device() -> int:
-    """The number of the GPU that "cuda" stands for."""
+    """The index of the GPU that "cuda" refers to."""
     _require()
     return _current
 
 
 def set_device(device: Any) -> None:
-    """Have "cuda" stand for this GPU; the first one is the only choice here."""
+    """Make "cuda" refer to this GPU; only the first one is possible."""
     number = device if isinstance(device, int) else (_device(device).index or 0)
     if number not in range(device_count()):
         raise RuntimeError(f"CUDA error: invalid device ordinal: there are {device_count()} GPUs")
@@ -70,7 +70,7 @@ def _require() -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until all that was recorded is computed."""
+    """Wait until everything recorded has been computed."""
     wg.synchronize()
 
 
@@ -82,12 +82,12 @@ def _memory(device: Any) -> Any:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """The bytes that tensors take now."""
+    """The bytes held by tensors now."""
     return int(_memory(device).used) if is_available() else 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes that tensors took."""
+    """The peak bytes held by tensors."""
     return int(_memory(device).peak) if is_available() else 0
 
 
@@ -95,20 +95,20 @@ memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """The peak is that since the process began here."""
+    """Do nothing: the peak is always since the start of the process."""
 
 
 def empty_cache() -> None:
-    """Freed memory goes back by itself."""
+    """Do nothing: freed memory is returned automatically."""
 
 
 def get_device_name(device: Any = None) -> str:
-    """What the GPU is called."""
+    """The name of the GPU."""
     return str(get_device_properties(device).name)
 
 
 def get_device_properties(device: Any = None) -> Any:
-    """What the driver says of the GPU."""
+    """The driver's properties of the GPU."""
     _require()
     return _devices.of("cuda").target().properties
 
@@ -125,7 +125,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def manual_seed(seed: int) -> None:
-    """Begin the random numbers anew."""
+    """Seed the random numbers."""
     wg.manual_seed(seed)
 
 
@@ -133,40 +133,40 @@ manual_seed_all = manual_seed
 
 
 class Event:
-    """A point in time; all that was recorded before it is computed then."""
+    """A point in time by which everything recorded before it has been computed."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         self._time = 0.0
 
     def record(self, stream: Any = None) -> None:
-        """Note the time, when all before is done."""
+        """Record the time when everything before is done."""
         wg.synchronize()
         self._time = time.perf_counter()
 
     def synchronize(self) -> None:
-        """It has happened when `record` returns."""
+        """Do nothing: the event has happened when `record` returns."""
 
     def query(self) -> bool:
         """Whether it has happened."""
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds to another one."""
+        """The milliseconds to another event."""
         return (end_event._time - self._time) * 1e3
 
 
 class Stream:
-    """The order of a GPU's work, which Wengert chooses by itself."""
+    """A stream; Wengert chooses the order of a GPU's work itself."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         self.device = device
 
     def synchronize(self) -> None:
-        """Wait for all of it."""
+        """Wait for all work."""
         wg.synchronize()
 
     def wait_stream(self, stream: Any) -> None:
-        """All work is in the order of the program."""
+        """Do nothing: work runs in program order."""
 
     def __enter__(self) -> Stream:
         return self
@@ -176,7 +176,7 @@ class Stream:
 
 
 def stream(stream: Any) -> Any:
-    """A block whose work goes to a stream."""
+    """A context for a stream, without effect."""
     return Stream() if stream is None else stream
 
 

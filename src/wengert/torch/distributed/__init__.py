@@ -22,7 +22,7 @@ _world: Any = None
 
 
 class ReduceOp(Enum):
-    """What a reduction does with the ranks' values."""
+    """The reduction op applied to the ranks' values."""
 
     SUM = "sum"
     AVG = "avg"
@@ -35,11 +35,11 @@ class ProcessGroup:
     """All ranks."""
 
     def rank(self) -> int:
-        """Which rank this is."""
+        """The rank of this process."""
         return get_rank()
 
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return get_world_size()
 
 
@@ -53,10 +53,10 @@ GroupMember = group
 
 
 class Work:
-    """A collective that is done."""
+    """A completed collective."""
 
     def wait(self, timeout: Any = None) -> bool:
-        """It is done already."""
+        """Return at once: it is done already."""
         return True
 
     def is_completed(self) -> bool:
@@ -75,7 +75,7 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Become a rank of the world that the launcher made; alone, a world of one."""
+    """Join the world that the launcher made; without a launcher, a world of one."""
     global _world
     if _world is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -112,12 +112,12 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether GPUs can send to each other."""
+    """Whether NCCL is available."""
     return bool(wg.devices.gpus())
 
 
 def is_mpi_available() -> bool:
-    """Whether ranks can send through MPI."""
+    """Whether MPI is available."""
     return True
 
 
@@ -131,17 +131,17 @@ def _required() -> Any:
 
 
 def get_rank(group: Any = None) -> int:
-    """Which rank this is."""
+    """The rank of this process."""
     return int(_required().rank)
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many ranks there are."""
+    """The number of ranks."""
     return int(_required().size)
 
 
 def get_backend(group: Any = None) -> str:
-    """What carries messages."""
+    """The name of the communication library."""
     return str(_required().engine)
 
 
@@ -170,13 +170,13 @@ def _done(value: Any) -> Any:
 
 
 def _gathered(tensor: Any) -> Any:
-    """The values of all ranks, one after the other along a new axis."""
+    """The values of all ranks, one after another along a new axis."""
     with wg.no_grad():
         return _done(wg.distributed.all_gather(wg.expand_dims(tensor.detach(), 0), 0, _mesh()))
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-    """Give the tensor the sum (or another reduction) of the ranks' values."""
+    """Replace the tensor by the sum (or another reduction) of the ranks' values."""
     return _given(tensor, reduced(tensor.detach(), op), async_op)
 
 
@@ -193,7 +193,7 @@ def reduced(value: Any, op: Any) -> Any:
 
 
 def reduce(tensor: Any, dst: int = 0, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-    """Give the tensor of rank `dst` the reduction of the ranks' values."""
+    """Replace the tensor on rank `dst` by the reduction of the ranks' values."""
     before = of(tensor.detach().clone())
     all_reduce(tensor, op)
     if get_rank() != dst:
@@ -202,12 +202,12 @@ def reduce(tensor: Any, dst: int = 0, op: Any = ReduceOp.SUM, group: Any = None,
 
 
 def broadcast(tensor: Any, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
-    """Give the tensor the value of rank `src`."""
+    """Replace the tensor by the value on rank `src`."""
     return _given(tensor, _gathered(tensor)[src], async_op)
 
 
 def all_gather(tensor_list: list[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Any:
-    """Give the tensors of a list the ranks' values."""
+    """Fill a list of tensors with the ranks' values."""
     every = _gathered(tensor)
     for i, each in enumerate(tensor_list):
         _given(each, every[i], False)
@@ -215,14 +215,14 @@ def all_gather(tensor_list: list[Any], tensor: Any, group: Any = None, async_op:
 
 
 def all_gather_into_tensor(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Any:
-    """Give a tensor the ranks' values, one after the other."""
+    """Fill a tensor with the ranks' values, concatenated."""
     return _given(output_tensor, wg.reshape(_gathered(input_tensor), output_tensor.node.shape), async_op)
 
 
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Give a tensor this rank's part of the reduction."""
+    """Fill a tensor with this rank's part of the reduction."""
     whole = of(input.detach().clone())
     all_reduce(whole, op)
     rows = wg.reshape(whole, (get_world_size(), *output.node.shape))
@@ -232,7 +232,7 @@ def reduce_scatter_tensor(
 def gather(
     tensor: Any, gather_list: list[Any] | None = None, dst: int = 0, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Give the tensors of a list the ranks' values, on rank `dst`."""
+    """Fill a list of tensors with the ranks' values, on rank `dst`."""
     every = _gathered(tensor)
     for i, each in enumerate(gather_list or []):
         _given(each, every[i], False)
@@ -242,7 +242,7 @@ def gather(
 def scatter(
     tensor: Any, scatter_list: list[Any] | None = None, src: int = 0, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Give the tensor this rank's part of what rank `src` has."""
+    """Fill a tensor with this rank's part of the list on rank `src`."""
     parts = [each.detach() for each in scatter_list] if scatter_list else [wg.zeros_like(tensor)] * get_world_size()
     return _given(tensor, _gathered(of(wg.stack(parts)))[src][get_rank()], async_op)
 
@@ -250,7 +250,7 @@ def scatter(
 def reduce_scatter(
     output: Any, input_list: Sequence[Any], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Any:
-    """Give a tensor the reduction of the ranks' tensors for this rank."""
+    """Fill a tensor with the reduction of the ranks' tensors for this rank."""
     return reduce_scatter_tensor(output, of(wg.stack([each.detach() for each in input_list])), op, group, async_op)
 
 
@@ -262,7 +262,7 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """Give a tensor the blocks of all ranks for this one, in the ranks' order."""
+    """Fill a tensor with the blocks of all ranks for this one, in rank order."""
     if output_split_sizes or input_split_sizes:
         raise RuntimeError("torch.distributed.all_to_all_single of unequal blocks is not in wengert.torch")
     with wg.no_grad():
@@ -272,7 +272,7 @@ def all_to_all_single(
 def all_to_all(
     output_tensor_list: list[Any], input_tensor_list: list[Any], group: Any = None, async_op: bool = False
 ) -> Any:
-    """Give the tensors of a list what each rank has for this one; those for one rank are of one shape."""
+    """Fill a list of tensors with each rank's tensor for this one; tensors for one rank must have one shape."""
     every = _gathered(of(wg.stack([each.detach() for each in input_tensor_list])))
     for i, each in enumerate(output_tensor_list):
         _given(each, every[i][get_rank()], False)

@@ -23,29 +23,29 @@ def _pair(other: int, verb: str) -> Any:
 
 
 def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Send a tensor to a rank, which receives it."""
+    """Send a tensor to a rank."""
     target = group_dst if dst is None else dst
-    assert target is not None, "send: to which rank? Say dst="
+    assert target is not None, "send: the destination rank is missing; pass dst="
     _pair(target, "destination").send(np.asarray(engine.value(tensor.node)), target)
 
 
 def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Give a tensor what a rank sends."""
+    """Receive a tensor from a rank."""
     source = group_src if src is None else src
     if source is None:
-        raise RuntimeError("torch.distributed.recv from any rank is not in wengert.torch: say src=")
+        raise RuntimeError("torch.distributed.recv from any rank is not in wengert.torch: pass src=")
     array = _pair(source, "source").receive(tensor.node.shape, tensor.node.dtype, source)
     distributed._given(tensor, Tensor(data(array)), False)
     return source
 
 
 def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Any:
-    """Send a tensor to a rank; it is sent when this returns."""
+    """Send a tensor to a rank; it has been sent when this returns."""
     send(tensor, dst, group, tag, group_dst)
     return distributed.Work()
 
 
 def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Any:
-    """Give a tensor what a rank sends; it is there when this returns."""
+    """Receive a tensor from a rank; it has arrived when this returns."""
     recv(tensor, src, group, tag, group_src)
     return distributed.Work()

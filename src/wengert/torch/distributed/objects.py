@@ -41,7 +41,7 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
 
 
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
-    """Fill a list with what that of rank `src` holds."""
+    """Fill a list with the contents of the list on rank `src`."""
     is_source = distributed.get_rank() == src
     object_list[:] = _of_all(object_list if is_source else None)[src]
 
@@ -49,7 +49,7 @@ def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = Non
 def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: Any = None, src: int = 0, group: Any = None
 ) -> None:
-    """Give each rank, as the first of a list, its object of those that rank `src` has."""
+    """Set the first element of a list to this rank's object from the list on rank `src`."""
     is_source = distributed.get_rank() == src
     every = _of_all(scatter_object_input_list if is_source else None)[src]
     scatter_object_output_list[0] = every[distributed.get_rank()]

@@ -26,11 +26,12 @@ _DRAWS = ("sample", "rsample", "enumerate_support")
 
 
 class Distribution(distributions.Distribution):
-    """The base of the distributions; one's own defines `sample` or `rsample`, `log_prob`, and what else it has."""
+    """The base class of the distributions; a subclass defines `sample` or `rsample`, `log_prob`, and further
+    methods."""
 
     @property
     def batch_shape(self) -> Size:
-        """The shape of the distributions held here."""
+        """The shape of the batch of distributions."""
         return Size(self._batch_shape)
 
     @property
@@ -52,7 +53,7 @@ class Distribution(distributions.Distribution):
 
 
 def as_tensors(*values: Any) -> list[Any]:
-    """Numbers and arrays as tensors of one dtype: that of the tensors among them, else the default."""
+    """Convert numbers and arrays to tensors of one dtype: that of the tensors among them, or the default."""
     found = [dtypes.of(x.node.dtype) for x in values if isinstance(x, wg.Tensor)]
     kinds = [kind for kind in found if kind.is_floating_point]
     kind = functools.reduce(dtypes.promote_types, kinds) if kinds else dtypes.get_default_dtype()

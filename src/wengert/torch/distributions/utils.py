@@ -36,7 +36,7 @@ def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
 
 
 class lazy_property:
-    """A property that is computed when it is first read, and kept."""
+    """A property that is computed when first read, and then cached."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped

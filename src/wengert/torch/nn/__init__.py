@@ -35,7 +35,7 @@ RNNBase, RNNCellBase = layer_of(_recurrent._Recurrent), layer_of(_cells._Cell)
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """The arguments with which a layer makes its parameters: those of `factory_kwargs`, or given beside it."""
+    """The arguments for creating a layer's parameters, from `factory_kwargs` or given separately."""
     if kwargs is None:
         return {}
     names = {"device", "dtype", "memory_format"}

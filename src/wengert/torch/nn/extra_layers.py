@@ -18,11 +18,11 @@ ModuleList: Any = layer_of(wg.nn.ModuleList)
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear, as attention has one for its output."""
+    """The Linear class that attention uses for its output."""
 
 
 class Container(Module):
-    """A module that holds others by name; `ModuleDict` is what one writes today."""
+    """A module that holds others by name; use `ModuleDict` instead."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Container(Module):
 
 
 class NLLLoss2d(layer_of(wg.nn.NLLLoss)):  # type: ignore[misc]
-    """`NLLLoss`, under the name that it had for images."""
+    """`NLLLoss` under its old name for images."""
 
 
 class CrossMapLRN2d(Module):
@@ -45,7 +45,7 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input: Any) -> Any:
-        """(N, C, H, W), each channel over a power of the squares of those near it."""
+        """(N, C, H, W), with each channel divided by a power of the squares of its neighbours."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
@@ -54,7 +54,7 @@ class CrossMapLRN2d(Module):
 
 
 class SyncBatchNorm(layer_of(wg.nn.BatchNorm1d.__bases__[0])):  # type: ignore[misc]
-    """Batch norm over a batch that is spread over processes; alone it is batch norm."""
+    """Batch norm over a batch that is distributed over processes; in a single process it is plain batch norm."""
 
     ranks = (2, 3, 4, 5)
 
@@ -75,16 +75,14 @@ class SyncBatchNorm(layer_of(wg.nn.BatchNorm1d.__bases__[0])):  # type: ignore[m
         self.process_group = process_group
 
     def forward(self, input: Any) -> Any:
-        """The input with each channel normalised."""
+        """Normalise each channel of the input."""
         if self.training and wg.distributed.world_size() > 1:
-            raise RuntimeError(
-                "SyncBatchNorm: statistics are not shared between processes here; use BatchNorm, or GroupNorm"
-            )
+            raise RuntimeError("SyncBatchNorm: statistics are not shared between processes; use BatchNorm or GroupNorm")
         return super().forward(input)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """A module with every batch norm in it replaced by one of these, with the same state."""
+        """Replace every batch norm in a module by a SyncBatchNorm with the same state."""
         normalises: Any = wg.nn.BatchNorm1d.__bases__[0]
         if isinstance(module, normalises) and not isinstance(module, cls):
             made = cls(
@@ -114,7 +112,7 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The loss over many classes of which few are frequent (Grave et al., 2017).
+    """A loss over many classes, few of which are frequent (Grave et al., 2017).
 
     The head has the frequent classes and one entry for each cluster of rarer ones, whose own scores come from fewer
     features the rarer they are. Every cluster is computed for the whole batch, so that shapes do not depend on values.
@@ -161,7 +159,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             layer.reset_parameters()
 
     def forward(self, input_: Any, target_: Any) -> _ASMoutput:
-        """The log-probability of each target, and the mean of their negatives."""
+        """The log-probability of each target, and their mean negative."""
         if target_.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if input_.ndim != target_.ndim + 1 or (target_.ndim and input_.shape[0] != target_.shape[0]):
@@ -179,13 +177,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return wg.concat(parts, axis=-1)
 
     def predict(self, input: Any) -> Any:
-        """The class of the largest probability, for each input."""
+        """The most probable class for each input."""
         return self.log_prob(input).argmax(dim=-1)
 
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch cuts `linear_cross_entropy` into pieces; the loss is the same, and here the compiler decides."""
+    """PyTorch's options for splitting `linear_cross_entropy`; accepted and ignored, because the compiler decides
+    here."""
 
     allow_retain_graph: bool = False
     acc_policy: str = "auto"

@@ -34,7 +34,7 @@ orthogonal_ = _filling("orthogonal_")
 
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
-    """Normally distributed numbers, of which a share of each column is 0, at random rows."""
+    """Normally distributed numbers, a fraction of each column being 0, at random rows."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape

@@ -40,7 +40,7 @@ def norm(self: Any) -> Any:
 
 @property_of("RNN", "LSTM", "GRU")
 def mode(self: Any) -> str:
-    """What kind of recurrent layer it is."""
+    """The kind of recurrent layer."""
     return f"RNN_{self.nonlinearity.upper()}" if type(self).__name__ == "RNN" else self._get_name().upper()
 
 
@@ -75,7 +75,7 @@ def all_weights(self: Any) -> list[list[Any]]:
 
 @part_of("RNN", "LSTM", "GRU")
 def flatten_parameters(self: Any) -> None:
-    """Nothing: parameters are where they are used."""
+    """Do nothing: parameters need no flattening."""
 
 
 @property_of("RNNCell", "LSTMCell", "GRUCell")
@@ -86,7 +86,7 @@ def bias(self: Any) -> bool:
 
 @property_of("MultiheadAttention")
 def head_dim(self: Any) -> int:
-    """The features of a head."""
+    """The number of features in each head."""
     return self.embed_dim // self.num_heads
 
 
@@ -104,7 +104,7 @@ def activation_relu_or_gelu(self: Any) -> int:
 
 @property_of("TransformerEncoder")
 def enable_nested_tensor(self: Any) -> bool:
-    """Whether rows that are padding would be left out, where that is quicker: it changes no result."""
+    """Whether padding rows may be skipped for speed; it does not change results."""
     return True
 
 

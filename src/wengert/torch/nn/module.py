@@ -92,7 +92,7 @@ class Module(wg.nn.Module):
         super().register_parameter(name, param)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Make a tensor that is not learned part of the state."""
+        """Register a tensor that is not learned as part of the state."""
         self._require_set_up("buffer")
         self._check_name(name, "buffer")
         if tensor is not None and not isinstance(tensor, wg.Tensor):
@@ -102,7 +102,7 @@ class Module(wg.nn.Module):
         super().register_buffer(name, tensor, persistent)
 
     def add_module(self, name: str, module: Any) -> None:
-        """Make a Module, or None, an attribute."""
+        """Set a Module, or None, as an attribute."""
         if module is not None and not isinstance(module, wg.nn.Module):
             raise TypeError(f"{_kind_name(module)} is not a Module subclass")
         self._check_name(name, "module")
@@ -159,7 +159,7 @@ class Module(wg.nn.Module):
         return super().state_dict(destination, prefix, keep_vars)
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        """Give parameters and buffers the values of these names; nothing is changed unless all fits."""
+        """Load values into parameters and buffers by name; nothing is changed unless everything matches."""
         return loading.load(self, state_dict, strict, assign)
 
     # --- moving and casting -----------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Module(wg.nn.Module):
         return super().to(*targets, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Have calls of this module go through `torch.compile`, with these options."""
+        """Make calls of this module go through `torch.compile`, with these options."""
         from wengert.torch.compiling import compile as compiled
 
         object.__setattr__(self, "forward", compiled(self.forward, *args, **kwargs))
@@ -217,11 +217,11 @@ class Module(wg.nn.Module):
         return self
 
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
-        """Move to a device; what values are there does not matter."""
+        """Move to a device without preserving values."""
         return self.to(device)
 
     def share_memory(self: M) -> M:
-        """The module: what workers get of it is a copy."""
+        """Return the module; workers receive copies."""
         return self
 
 
@@ -233,7 +233,7 @@ parts: dict[str, dict[str, Any]] = {}
 
 
 def part_of(*names: str, called: str = "") -> Callable[[Any], Any]:
-    """A decorator: the function is an attribute of the layers with these names."""
+    """A decorator that makes the function an attribute of the layers with these names."""
 
     def register(part: Any) -> Any:
         for layer in names:
@@ -244,7 +244,7 @@ def part_of(*names: str, called: str = "") -> Callable[[Any], Any]:
 
 
 def property_of(*names: str) -> Callable[[Callable[[Any], Any]], Any]:
-    """A decorator: the function makes a property of the layers with these names."""
+    """A decorator that makes the function a property of the layers with these names."""
 
     def register(read: Callable[[Any], Any]) -> Any:
         for layer in names:
@@ -255,7 +255,7 @@ def property_of(*names: str) -> Callable[[Callable[[Any], Any]], Any]:
 
 
 def set_up(module: Any) -> None:
-    """Have a module take parameters and modules from now on."""
+    """Prepare a module to accept parameters and modules."""
     module.__dict__["_is_set_up"] = True
 
 
@@ -277,7 +277,7 @@ def _kind_name(value: Any) -> str:
 
 
 def adopted(value: Any) -> Any:
-    """A tensor, a parameter or a module of Wengert's as this package's."""
+    """Convert a tensor, a parameter or a module of Wengert's to this package's."""
     if isinstance(value, wg.Tensor):
         if isinstance(value, Tensor):
             return value
@@ -303,7 +303,7 @@ def _adopt(module: wg.nn.Module, known: dict[int, Any]) -> None:
 
 
 def layer_of(kind: Any) -> Any:
-    """The class of layers here for one of Wengert's: that, and the one here for its base."""
+    """The layer class here for one of Wengert's: it combines that class with the one here for its base."""
     if kind not in layers:
         base = layer_of(kind.__bases__[0])
         body = {"__doc__": kind.__doc__, "__module__": "wengert.torch.nn", "__init__": _constructor(kind)}

@@ -11,7 +11,7 @@ from wengert.torch.tensor import Base, Tensor, of
 
 
 class Parameter(Tensor, wg.nn.Parameter):
-    """A tensor that, set as an attribute of a module, is one of its parameters."""
+    """A tensor that becomes a parameter of a module when set as an attribute."""
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         value = of(np.zeros(0, np.float32)) if data is None else of(data)
@@ -33,7 +33,7 @@ def _parameter(array: np.ndarray[Any, Any], requires_grad: bool) -> Parameter:
 
 
 class Buffer(Tensor):
-    """A tensor that, set as an attribute of a module, is one of its buffers."""
+    """A tensor that becomes a buffer of a module when set as an attribute."""
 
     persistent: bool
 
@@ -51,12 +51,12 @@ class UninitializedTensorMixin:
     cls_to_become: Any = None
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Take a shape, with zeros in it, and be an ordinary parameter or buffer from now on."""
+        """Become an ordinary parameter or buffer of this shape, filled with zeros."""
         where = self.node.device if device is None else str(device)
         self.materialize_from(of(wg.zeros(tuple(shape), dtype=dtype or self.node.dtype, device=where)))
 
     def materialize_from(self: Any, value: Any) -> Any:
-        """Take a tensor's shape and value, and be an ordinary parameter or buffer from now on."""
+        """Become an ordinary parameter or buffer with a tensor's shape and value."""
         self.__class__ = self.cls_to_become
         return self._become(value)
 
@@ -70,11 +70,11 @@ class UninitializedTensorMixin:
         )
 
     def detach(self) -> Any:
-        """Itself: it has no value to share."""
+        """Return itself: it has no value to share."""
         return self
 
     def share_memory_(self) -> Any:
-        """Not before it has a value."""
+        """Raise an error: it has no value yet."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
             "before calling `module.share_memory()`."

@@ -30,14 +30,14 @@ required = _Required()
 
 
 class Handle:
-    """What registering a hook gives: `remove()` takes it away."""
+    """The handle returned by registering a hook: `remove()` removes it."""
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self._hooks = hooks
         self.id = id(self)
 
     def remove(self) -> None:
-        """Take the hook away; a second time does nothing."""
+        """Remove the hook; calling it again does nothing."""
         self._hooks.pop(self.id, None)
 
     def __enter__(self) -> Handle:
@@ -56,7 +56,7 @@ def _register(hooks: Any, hook: Any, prepend: bool = False) -> Handle:
 
 
 class Group(ParameterGroup, dict[str, Any]):
-    """A parameter group: a dict that takes any key, of which the learning rate is kept where compiled steps read it."""
+    """A parameter group: a dict with any keys, whose learning rate is stored where compiled steps read it."""
 
     __hash__ = None
 
@@ -99,7 +99,7 @@ class Group(ParameterGroup, dict[str, Any]):
         return repr(dict(self.items()))
 
     def copy(self) -> dict[str, Any]:
-        """The options as a dict of its own."""
+        """A copy of the options as a plain dict."""
         return dict(self.items())
 
 
@@ -118,7 +118,7 @@ class _State(dict[str, Any]):
 
 
 class Optimizer(_Optimizer):
-    """The base of the optimizers; one's own defines `step`."""
+    """The base class of the optimizers; a subclass defines `step`."""
 
     slots: ClassVar[tuple[str, ...]] = ()
     param_groups: list[Any]
@@ -170,7 +170,7 @@ class Optimizer(_Optimizer):
         return {name: of(value) for name, value in super().initial(parameter, group).items()}
 
     def check_parameter(self, parameter: Any) -> None:
-        """Raise for what cannot be optimised."""
+        """Raise an error for a tensor that cannot be optimised."""
         if not isinstance(parameter, wg.Tensor):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_name_of(parameter)}")
         if not parameter.is_leaf:
@@ -179,7 +179,7 @@ class Optimizer(_Optimizer):
     # --- groups -----------------------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own, and whatever else the program keeps beside them."""
+        """Add parameters with their own options, and any other keys of the user's."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         given = param_group["params"]
@@ -219,7 +219,7 @@ class Optimizer(_Optimizer):
     # --- the step ---------------------------------------------------------------------------------------------------
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zeros."""
+        """Set the gradients to None, or to zeros."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if set_to_none:
@@ -234,13 +234,13 @@ class Optimizer(_Optimizer):
             super()._apply(used, skip)
 
     def step(self, closure: Callable[[], Any] | None = None, *, skip: Any = None) -> Any:
-        """Change the parameters by their gradients; a subclass says how."""
+        """Update the parameters from their gradients; defined by subclasses."""
         if type(self).rule is _Optimizer.rule:
             raise NotImplementedError
         return super().step(closure, skip=skip)
 
     def profile_hook_step(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """The function; that steps are steps is seen without."""
+        """Return the function; profiling steps needs no hook here."""
         return func
 
     # --- hooks ------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Optimizer(_Optimizer):
     # --- saving and loading -----------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """State by the parameters' places, and the groups' options as plain values."""
+        """State by parameter index, and the groups' options as plain values."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         found = self._state()
@@ -302,7 +302,7 @@ class Optimizer(_Optimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` gave."""
+        """Continue from a state that `state_dict()` returned."""
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             replaced = hook(self, state_dict)
             state_dict = state_dict if replaced is None else replaced
@@ -393,7 +393,7 @@ optimizers: dict[Any, Any] = {_Optimizer: Optimizer}
 
 
 def optimizer_of(kind: Any) -> Any:
-    """The class of optimizers here for one of Wengert's: that, and `Optimizer`."""
+    """The optimizer class here for one of Wengert's: it combines that class with `Optimizer`."""
     if kind not in optimizers:
         body: dict[str, Any] = {"__doc__": kind.__doc__, "__module__": "wengert.torch.optim", "slots": kind.slots}
         body["step"] = kind.step

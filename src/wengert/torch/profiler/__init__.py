@@ -11,14 +11,14 @@ from wengert.torch.missing import missing_attribute as _missing_attribute
 
 
 class ProfilerActivity(Enum):
-    """What is looked at."""
+    """What to profile."""
 
     CPU = 0
     CUDA = 1
 
 
 class ProfilerAction(Enum):
-    """What is done in a step."""
+    """What to do in a step."""
 
     NONE = 0
     WARMUP = 1
@@ -27,7 +27,7 @@ class ProfilerAction(Enum):
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **_: Any) -> Any:
-    """Which steps are recorded."""
+    """Choose which steps to record."""
 
     def action(step: int) -> ProfilerAction:
         step -= skip_first
@@ -45,7 +45,7 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 
 
 class record_function:
-    """A block with a name, whose time the profile adds up; also as a decorator."""
+    """A named context, or decorator, whose time the profile adds up."""
 
     def __init__(self, name: str, args: Any = None) -> None:
         self.name = name
@@ -123,7 +123,7 @@ class profile:
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Any:
-    """What writes a profile to a folder, for TensorBoard."""
+    """A handler that writes a profile to a folder, for TensorBoard."""
     import os
 
     def handler(prof: profile) -> None:

@@ -183,7 +183,7 @@ class _Numbers(pickle.Unpickler):
         allowed = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}
         allowed |= {("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
         if (module, name) not in allowed:
-            raise pickle.UnpicklingError(f"a data set's file asks for {module}.{name}, which it may not")
+            raise pickle.UnpicklingError(f"a data set's file refers to {module}.{name}, which is not allowed")
         return super().find_class(module, name)
 
 

@@ -11,7 +11,7 @@ from wengert.torch.nn.module import Module
 
 
 class ShardingStrategy(Enum):
-    """What is held in blocks."""
+    """What is sharded."""
 
     FULL_SHARD = auto()
     SHARD_GRAD_OP = auto()
@@ -28,13 +28,13 @@ def _require_one_rank(what: str) -> None:
 
 
 def fully_shard(module: Any, **options: Any) -> Any:
-    """The module, which one rank holds whole."""
+    """Return the module, which a single rank holds whole."""
     _require_one_rank("fully_shard")
     return module
 
 
 class FullyShardedDataParallel(Module):
-    """A module that one rank holds whole, under the name that it has in `state_dict()`s."""
+    """A module that a single rank holds whole, with the names it has in state dicts."""
 
     def __init__(self, module: Any, *args: Any, **options: Any) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class FullyShardedDataParallel(Module):
         self.module = module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes."""
+        """Call the module."""
         return self.module(*args, **kwargs)
 
 

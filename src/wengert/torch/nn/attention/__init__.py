@@ -23,7 +23,7 @@ class SDPBackend(Enum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """Attention computed in one of these ways: here as always, with the same result."""
+    """Select attention backends; without effect, because the result is the same."""
     given = [backends] if isinstance(backends, SDPBackend) else list(backends)
     for backend in given:
         if not isinstance(backend, SDPBackend):

@@ -14,17 +14,17 @@ def _given(input: Any, result: Any, inplace: bool) -> Any:
 
 
 def relu(input: Any, inplace: bool = False) -> Any:
-    """The input, and 0 where it is negative."""
+    """The input where it is positive, otherwise 0."""
     return _given(input, wg.relu(input), inplace)
 
 
 def relu6(input: Any, inplace: bool = False) -> Any:
-    """The input between 0 and 6."""
+    """The input clipped to between 0 and 6."""
     return _given(input, wg.relu6(input), inplace)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """The input, times `negative_slope` where it is negative."""
+    """The input, multiplied by `negative_slope` where it is negative."""
     return _given(input, wg.leaky_relu(input, negative_slope), inplace)
 
 
@@ -54,7 +54,7 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    """The input between two numbers."""
+    """The input clipped to between two numbers."""
     return _given(input, wg.hardtanh(input, min_val, max_val), inplace)
 
 
@@ -74,7 +74,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
 
 def gelu(input: Any, approximate: str = "none") -> Any:
-    """`x` times the normal distribution's function of it; `approximate="tanh"` for its approximation."""
+    """`x` times the normal cumulative distribution function; `approximate="tanh"` uses an approximation."""
     return wg.gelu(input, approximate)
 
 
@@ -133,7 +133,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """The input moved towards 0 by `lambd`, and 0 within it."""
+    """The input shrunk towards 0 by `lambd`, and 0 within `lambd` of it."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     moved = wg.where(input > lambd, input - lambd, wg.where(input < -lambd, input + lambd, input * 0))
@@ -148,12 +148,12 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
 def rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Any:
-    """`leaky_relu` with slopes drawn between two numbers while training, their mean else."""
+    """`leaky_relu` with slopes drawn between two numbers in training, otherwise with their mean."""
     return _given(input, wg.rrelu(input, lower, upper, training), inplace)
 
 
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
-    """A draw from the concrete distribution; with `hard` one-hot, with the gradient of the soft one."""
+    """Draw from the Gumbel-softmax distribution; with `hard` one-hot, with the gradient of the soft draw."""
     uniform = wg.random.uniform(logits.shape, dtype=logits.dtype, device=logits.device)
     exponential = -wg.log1p(-uniform)
     gumbels = -wg.log(wg.maximum(exponential, wg.full_like(exponential, 1e-38)))
@@ -168,7 +168,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """The input with elements set to 0 with probability `p`, the others scaled to keep the mean."""
+    """Set elements to 0 with probability `p`, and scale the others to keep the mean."""
     return _given(input, wg.dropout(input, p, training), inplace)
 
 
@@ -178,7 +178,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, L) dropped."""
+    """Drop whole channels of (N, C, L)."""
     return _given(input, wg.dropout1d(input, p, training), inplace)
 
 
@@ -188,7 +188,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, H, W), or of (N, C, L), dropped; elements of (N, C)."""
+    """Drop whole channels of (N, C, H, W) or (N, C, L), or elements of (N, C)."""
     if input.ndim == 2:
         return dropout(input, p, training, inplace)
     if input.ndim == 3:
@@ -197,7 +197,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, D, H, W) dropped."""
+    """Drop whole channels of (N, C, D, H, W)."""
     return _given(input, wg.dropout3d(input, p, training), inplace)
 
 

@@ -19,7 +19,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """`softmax(query @ key.mT * scale + mask) @ value`: where a boolean mask is true, a query looks at a key."""
+    """`softmax(query @ key.mT * scale + mask) @ value`: a boolean mask is true where a query may attend to a key."""
     if is_causal and attn_mask is not None:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if not dropout_p:
@@ -98,6 +98,6 @@ def multi_head_attention_forward(
 
 
 def check_causal(is_causal: bool, attn_mask: Any) -> None:
-    """PyTorch's `is_causal` says what the mask is: without one there is nothing that it says."""
+    """Check `is_causal`, which in PyTorch is only a hint about the mask and requires one."""
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")

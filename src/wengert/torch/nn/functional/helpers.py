@@ -14,7 +14,7 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
-    """Raise unless an argument is a number or two of them."""
+    """Raise an error unless an argument is a number or a pair."""
     if not isinstance(arg, int) and len(arg) != 2:
         raise AssertionError(message.format(arg_name))
 
@@ -28,7 +28,7 @@ def boolean_dispatch(
     module_name: str | None,
     func_name: str,
 ) -> Callable[..., Any]:
-    """A function that is one of two, as an argument says."""
+    """A function that dispatches to one of two, depending on an argument."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
@@ -44,22 +44,22 @@ def _is_overriding(value: Any) -> bool:
 
 
 def has_torch_function(relevant_args: Any) -> bool:
-    """Whether one of these defines `__torch_function__` and is no tensor of this package."""
+    """Whether one of these defines `__torch_function__` and is not a tensor of this package."""
     return any(map(_is_overriding, relevant_args))
 
 
 def has_torch_function_unary(value: Any) -> bool:
-    """Whether this defines `__torch_function__` and is no tensor of this package."""
+    """Whether this defines `__torch_function__` and is not a tensor of this package."""
     return _is_overriding(value)
 
 
 def has_torch_function_variadic(*values: Any) -> bool:
-    """Whether one of these defines `__torch_function__` and is no tensor of this package."""
+    """Whether one of these defines `__torch_function__` and is not a tensor of this package."""
     return any(map(_is_overriding, values))
 
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Any, *args: Any, **kwargs: Any) -> Any:
-    """What the first of these that defines `__torch_function__` makes of a call."""
+    """Dispatch a call to the first argument that defines `__torch_function__`."""
     types = tuple({type(value) for value in relevant_args if _is_overriding(value)})
     for value in filter(_is_overriding, relevant_args):
         found = type(value).__torch_function__(public_api, types, args, kwargs)

@@ -13,7 +13,7 @@ from wengert.torch.nn.accepted import require_classes
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """What `size_average` and `reduce` meant, if they are given."""
+    """The reduction for the legacy arguments `size_average` and `reduce`."""
     if size_average is None and reduce is None:
         return reduction
     if reduce is False:
@@ -81,7 +81,7 @@ def smooth_l1_loss(
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
-    """The squared difference where it is below `delta`, else a straight line."""
+    """The squared difference where it is below `delta`, otherwise linear."""
     input, target = _broadcast(input, target)
     if weight is None:
         return wg.huber_loss(input, target, reduction=reduction, delta=delta)
@@ -117,7 +117,7 @@ def nll_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """The negative of the log-probabilities of classes."""
+    """The negative log-likelihood of classes."""
     require_classes(target)
     how = reduction_of(size_average, reduce, reduction)
     return wg.nll_loss(input, target, weight=weight, ignore_index=ignore_index, reduction=how)
@@ -131,7 +131,7 @@ def binary_cross_entropy(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """The cross-entropy of probabilities and truth values."""
+    """The binary cross-entropy of probabilities."""
     how = reduction_of(size_average, reduce, reduction)
     return wg.binary_cross_entropy(input, target, weight=weight, reduction=how)
 
@@ -145,7 +145,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Any = None,
 ) -> Any:
-    """The cross-entropy of scores before a sigmoid and truth values."""
+    """The binary cross-entropy of logits."""
     how = reduction_of(size_average, reduce, reduction)
     return wg.binary_cross_entropy_with_logits(input, target, weight=weight, reduction=how, pos_weight=pos_weight)
 
@@ -158,7 +158,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:
-    """The divergence of a distribution from the one whose logarithm is the input."""
+    """The Kullback-Leibler divergence; the input is a log-probability."""
     how = reduction_of(size_average, reduce, reduction)
     return wg.kl_div(input, target, reduction=how, log_target=log_target)
 
@@ -186,7 +186,7 @@ def hinge_embedding_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """The input where the target is 1, and how far it is below the margin where that is -1."""
+    """The input where the target is 1, and its distance below the margin where the target is -1."""
     return wg.hinge_embedding_loss(input, target, margin, reduction=reduction_of(size_average, reduce, reduction))
 
 
@@ -199,7 +199,7 @@ def margin_ranking_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """How far two values are from the order that the target says."""
+    """The margin ranking loss: how far two values are from the order given by the target."""
     how = reduction_of(size_average, reduce, reduction)
     return wg.margin_ranking_loss(input1, input2, target, margin, reduction=how)
 
@@ -213,7 +213,7 @@ def cosine_embedding_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """By the cosine between vectors that belong together (1) or not (-1)."""
+    """The cosine embedding loss of vectors that match (target 1) or do not (-1)."""
     how = reduction_of(size_average, reduce, reduction)
     return wg.cosine_embedding_loss(input1, input2, target, margin, reduction=how)
 
@@ -230,7 +230,7 @@ def triplet_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """How much farther the negative should be from the anchor than the positive."""
+    """The triplet margin loss of anchors, positives and negatives."""
     how = reduction_of(size_average, reduce, reduction)
     return wg.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=how)
 
@@ -245,14 +245,14 @@ def multi_margin_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """How far the scores of other classes come within the margin of the target's."""
+    """The multi-class margin loss."""
     return wg.multi_margin_loss(input, target, p, margin, weight, reduction_of(size_average, reduce, reduction))
 
 
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
-    """How far the scores of other classes come within 1 of those of several targets."""
+    """The multi-label margin loss."""
     return wg.multilabel_margin_loss(input, target, reduction_of(size_average, reduce, reduction))
 
 

@@ -24,7 +24,7 @@ _ARGUMENTS = {"x": "input", "axis": "dim"}
 
 
 def renamed(function: Callable[..., Any], names: dict[str, str] = _ARGUMENTS) -> Callable[..., Any]:
-    """A function that takes some of another one's arguments under PyTorch's names."""
+    """A function that accepts some arguments of another one under PyTorch's names."""
     signature = inspect.signature(function)
     given = [p.replace(name=names.get(name, name)) for name, p in signature.parameters.items() if name != "generator"]
     given = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.POSITIONAL_ONLY else p for p in given]

@@ -12,14 +12,14 @@ from wengert.torch.tensor import axis_of, write
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
-    """Numbers put around: two sizes for each axis, from the last one on."""
+    """Pad the input: two sizes for each axis, starting with the last one."""
     if mode != "constant" and value not in (None, 0):
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     return wg.pad(input, tuple(pad), mode, 0 if value is None else value)
 
 
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
-    """Each vector along an axis over its norm."""
+    """Divide each vector along an axis by its norm."""
     if input.ndim:
         found = wg.normalize(input, p, dim, eps)
     else:
@@ -35,7 +35,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
-    """Zeros, with a one where each number says; without `num_classes` as many as there are."""
+    """One-hot vectors for class indices; by default there are as many classes as the largest index needs."""
     count = int(tensor.max().item()) + 1 if num_classes == -1 else num_classes
     return wg.one_hot(tensor, count, dtype=wg.int64)
 

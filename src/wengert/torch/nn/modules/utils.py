@@ -18,7 +18,7 @@ _single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4))
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix off the names of a state, in place: a model's that was wrapped."""
+    """Strip a prefix from the names of a state dict, in place; for a model that was wrapped."""
     for key in [key for key in state_dict if key.startswith(prefix)]:
         state_dict[key[len(prefix) :]] = state_dict.pop(key)
     metadata: Any = getattr(state_dict, "_metadata", None) or {}

@@ -15,7 +15,7 @@ from wengert.torch.tensor import of, write
 class DistributedDataParallel(Module):
     """A module whose parameters are the same on all ranks, and whose gradients are averaged over them.
 
-    The average is taken when a backward pass has added to the gradients: each parameter's is reduced on its own.
+    Each parameter's gradient is averaged separately, after a backward pass has added to it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class DistributedDataParallel(Module):
                 write(gradient, of(distributed.reduced(gradient.detach(), distributed.ReduceOp.AVG)))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes, with the buffers of rank 0."""
+        """Call the module with the buffers of rank 0."""
         is_shared = self.broadcast_buffers and self.training and self.require_backward_grad_sync
         if is_shared and distributed.get_world_size() > 1:
             for buffer in self.module.buffers():
@@ -55,7 +55,7 @@ class DistributedDataParallel(Module):
         return self.module(*args, **kwargs)
 
     def no_sync(self) -> Any:
-        """A block in which gradients are added up on each rank alone."""
+        """A context in which gradients accumulate on each rank separately."""
 
         @contextlib.contextmanager
         def block() -> Any:
@@ -69,7 +69,7 @@ class DistributedDataParallel(Module):
 
 
 class DataParallel(Module):
-    """A module on one device, under the name that it has in `state_dict()`s of `DataParallel`."""
+    """A module on one device, with the names it has in the state dicts of `DataParallel`."""
 
     def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class DataParallel(Module):
         self.module = module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes."""
+        """Call the module."""
         return self.module(*args, **kwargs)
 
 
@@ -90,7 +90,7 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """What the module computes, on one device."""
+    """Call the module on one device."""
     replica = DataParallel(module, None if device_ids is None else list(device_ids), output_device, dim)
     return replica(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 

@@ -17,7 +17,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Any:
-    """Scale all gradients down by one factor so that their norm is at most `max_norm`; the norm they had."""
+    """Scale all gradients down by one factor so that their norm is at most `max_norm`; returns the original norm."""
     return of(_optim.clip_grad_norm_(_listed(parameters), float(max_norm), float(norm_type), error_if_nonfinite))
 
 
@@ -33,7 +33,7 @@ def clip_grad_norm(
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Cut every element of the gradients at `-clip_value` and `clip_value`."""
+    """Clip every element of the gradients to between `-clip_value` and `clip_value`."""
     _optim.clip_grad_value_(_listed(parameters), float(clip_value))
 
 
@@ -53,7 +53,7 @@ def get_total_norm(
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
-    """Scale all gradients down as if their norm was `total_norm`."""
+    """Scale all gradients down, given their norm `total_norm`."""
     with wg.no_grad():
         factor = wg.minimum(float(max_norm) / (total_norm + 1e-6), 1.0)
         for parameter in _listed(parameters):

@@ -6,10 +6,10 @@ from typing import Any
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """The module as it is."""
+    """Return the module unchanged."""
     return module
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """The module as it is."""
+    """Return the module unchanged."""
     return module

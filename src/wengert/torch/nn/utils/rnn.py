@@ -48,7 +48,7 @@ class PackedSequence(metaclass=_KindOfPacked):
 
 
 def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> Any:
-    """A padded batch and the lengths of its sequences."""
+    """Pack a padded batch with the lengths of its sequences."""
     packed = _sequences.pack_padded_sequence(input, lengths, batch_first, enforce_sorted)
     return packed._replace(lengths=of(packed.lengths))
 
@@ -56,7 +56,7 @@ def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, en
 def pad_packed_sequence(
     sequence: Any, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Any, Any]:
-    """The padded batch of a packed one, and the lengths."""
+    """Unpack to a padded batch and the lengths."""
     padded, lengths = _sequences.pad_packed_sequence(sequence, batch_first, padding_value, total_length)
     return padded, of(lengths).to("cpu")
 
@@ -64,7 +64,7 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:
-    """Sequences of different lengths, filled to the longest, at their end or, with "left", before their beginning."""
+    """Pad sequences to the longest one, at the end or, with "left", at the beginning."""
     if padding_side not in ("left", "right"):
         raise ValueError(f"padding_side should be either 'right' or 'left', but got {padding_side}")
     given = list(sequences)
@@ -75,7 +75,7 @@ def pad_sequence(
 
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> Any:
-    """Sequences of different lengths as a packed batch."""
+    """Pack sequences of different lengths."""
     return pack_padded_sequence(pad_sequence(sequences), [len(x) for x in sequences], enforce_sorted=enforce_sorted)
 
 
@@ -90,7 +90,7 @@ def unpack_sequence(packed_sequences: Any) -> list[Any]:
 
 
 def invert_permutation(permutation: Any) -> Any:
-    """The permutation that undoes another one."""
+    """The inverse of a permutation."""
     return None if permutation is None else wg.argsort(permutation)
 
 

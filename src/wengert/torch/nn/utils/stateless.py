@@ -16,7 +16,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """The module's result with other values for its parameters and buffers, by name."""
+    """Call the module with other values for its parameters and buffers, by name."""
     return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 

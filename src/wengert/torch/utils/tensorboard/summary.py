@@ -73,7 +73,7 @@ def _in_order(image: np.ndarray[Any, Any], dataformats: str) -> np.ndarray[Any, 
 
 
 def _grid(images: np.ndarray[Any, Any], columns: int = 8) -> np.ndarray[Any, Any]:
-    """Images (N, H, W, C) as one, of so many columns."""
+    """Images (N, H, W, C) as one, of this many columns."""
     count, height, width, channels = images.shape
     columns = min(columns, count)
     rows = -(-count // columns)

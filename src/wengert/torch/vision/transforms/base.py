@@ -16,7 +16,7 @@ def _pair(size: Any) -> tuple[int, int]:
 
 
 class Compose:
-    """Several transforms, one after the other."""
+    """Several transforms, one after another."""
 
     def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
         self.transforms = transforms

@@ -128,7 +128,7 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The rectangle in the middle; what is outside of the image is black."""
+    """The rectangle in the middle; what is outside the image is black."""
     rows, columns = (output_size, output_size) if isinstance(output_size, int) else (output_size * 2)[:2]
     width, height = get_image_size(img)
     if columns > width or rows > height:
