@@ -333,15 +333,15 @@ def test_a_measured_step_sets_the_scale(script: str, capsys: pytest.CaptureFixtu
     text = capsys.readouterr().out
     assert re.search(r"^ +1 +2 ms +2 ms", text, re.M) and ", as measured" in text
     assert main(["scale", f"{script}:train", "--machine", "h100", "--step-ms", "1e-9"]) == 1
-    assert "at least, and not" in capsys.readouterr().err
+    assert "takes at least" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["train", "--machine", "abacus"], "there is no machine 'abacus'"),
-        (["example", "--machine", "h100"], "example is no compiled function"),
-        (["train", "--machine", "h100", "--ranks", "0"], "ranks are numbers from 1 on"),
+        (["example", "--machine", "h100"], "example is not a compiled function"),
+        (["train", "--machine", "h100", "--ranks", "0"], "numbers of ranks start at 1"),
         (["train", "--machine", "h100", "--ranks", "many"], "numbers separated by commas"),
     ],
 )
