@@ -76,7 +76,7 @@ class FastPath:
         self._lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
 
     def keeps_slots(self) -> bool:
-        """Whether the call before which this was created overwrote all that it replaced, which nothing else refers to."""
+        """Whether the call before which this was created overwrote all it replaced, which nothing else refers to."""
         return self._owns and self._keeps_slots()
 
     def arm(self, specialization: Specialization, arguments: CallArguments, replay: Replay, fresh: list[int]) -> None:
