@@ -352,7 +352,7 @@ def test_completion_offers_what_is_public():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: x.reshape(-1, -1), r"reshape: only one size may be -1, and \(-1, -1\) has 2"),
+        (lambda x: x.reshape(-1, -1), r"reshape: only one size may be -1, but \(-1, -1\) has 2"),
         (lambda x: x.reshape(-2, -2), r"reshape: .*a size cannot be negative.*\(-2, -2\)"),
         (lambda x: list(x.sum()), "a 0-d tensor cannot be iterated over: it is one number"),
         (lambda x: f"{x:.2f}", r"'.2f' formats one number, but shape \(2, 2\) has 4"),

@@ -261,9 +261,9 @@ def test_folders_and_runs_that_do_not_fit_are_told(capsys):
     )
     assert "has finished its 1 epochs; use --epochs" in told(capsys, "train", "--resume", "here", status=1)
     other = told(capsys, "train", "mnist", "--resume", "here", "--epochs", "2", status=1)
-    assert "a resumed run keeps its data it had" in other
+    assert "a resumed run keeps its data" in other
     other = told(capsys, "train", "--resume", "here", "--epochs", "2", "--batch-size", "3", status=1)
-    assert "a resumed run keeps its batch size it had" in other
+    assert "a resumed run keeps its batch size" in other
     assert "is a model of digits; generate needs a text model" in told(capsys, "generate", "here", status=1)
 
 

@@ -108,8 +108,7 @@ class _OpenThing:
 
 
 def situations(count: Counter) -> Iterator[tuple[str, int, int]]:
-    """The situations in which the code relies on counts: a description, the expected number of other references, and
-    the count found."""
+    """The situations in which the code relies on counts: a description, the other references expected, the count."""
     for _ in range(3):  # the interpreter may rewrite these functions after they ran once
         yield from _held_by_containers(count)
         yield from _held_by_names(count)

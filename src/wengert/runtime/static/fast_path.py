@@ -76,8 +76,7 @@ class FastPath:
         self._lives = [ref(thing, lambda _: forget()) for thing in found if thing is not None]
 
     def keeps_slots(self) -> bool:
-        """Whether the call before which this was created overwrote everything it replaced, with no other references to
-        it."""
+        """Whether the call before which this was created overwrote all it replaced, which nothing else refers to."""
         return self._owns and self._keeps_slots()
 
     def arm(self, specialization: Specialization, arguments: CallArguments, replay: Replay, fresh: list[int]) -> None:
@@ -142,8 +141,7 @@ class FastPath:
         """Whether a call now would find everything as the last one left it.
 
         That is: settings, outer values that the function reads, the values of slots; and nothing else refers to memory
-        that would be overwritten. The slots are unchanged if no serial numbers but the caller's `drawn` ones were
-        drawn.
+        that would be overwritten. The slots are unchanged if no serial number but the caller's `drawn` was drawn.
         """
         calls = specialization.calls
         if specialization.version != config.version or calls + 1 >= specialization.due:

@@ -361,8 +361,7 @@ class Binding:
         return [made[w] if how == VALUE else given(how, w, leaves, made) for how, w in self.captured.returned]
 
     def wrapping(self, k: int) -> Callable[[Array], Tensor]:
-        """A function that makes a tensor from the array of a returned value with no gradient history, or with one that
-        is gone."""
+        """Makes a tensor from the array of a returned value that has no gradient history, or one that is gone."""
         if k in self._let_go:
             node = self.captured.graph.outputs[k]
             like = Node(node.op, RELEASED, node.attrs, *self._types_out[k], True, node.location)
