@@ -48,6 +48,7 @@ def test_gradients_by_hand_are_those_of_autodiff():
     assert 0 < float(re.search(r"gradients in 25 steps: (\S+)", text)[1]) < 1e-12
 
 
+@pytest.mark.slow
 def test_resnet18_takes_steps_and_reads():
     text = output_of("resnet18", "--steps", 2, "--batch", 4)
     assert "11,172,810 parameters" in text

@@ -748,7 +748,9 @@ def test_fault_is_noticed(fault: Fault, monkeypatch: Patch) -> None:
 PROBES = list(dict.fromkeys((fault.probe, fault.pairs, fault.target) for fault in FAULTS))
 
 
-@pytest.mark.parametrize("start", range(0, len(PROBES), 8))
+@pytest.mark.parametrize(
+    "start", [pytest.param(i, marks=pytest.mark.slow) if i >= 24 else i for i in range(0, len(PROBES), 8)]
+)
 def test_without_a_fault_nothing_is_noticed(start: int) -> None:
     for probe, pairs, target in PROBES[start : start + 8]:
         assert caught_by(Fault("none", nothing, probe, "", pairs, target)) is None, probe

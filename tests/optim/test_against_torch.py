@@ -50,6 +50,7 @@ def test_fifty_steps_in_float64(case: tuple[str, dict[str, Any]]) -> None:
     assert_same(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=identifier)
 def test_fifty_steps_in_float32(case: tuple[str, dict[str, Any]]) -> None:
     """As near to the truth as torch is, or as the truth with a rounding to float32 after each step.

@@ -49,6 +49,7 @@ def test_cases_are_compiled_for_both_devices_without_errors(made: dict[str, Any]
     assert "cuDNN" in cases["row/libraries/convnet"]["library_calls"]
 
 
+@pytest.mark.slow
 def test_other_processes_with_other_hashes_give_an_equal_snapshot(made: dict[str, Any], tmp_path: Path) -> None:
     files = [tmp_path / "one.json", tmp_path / "two.json"]
     files[0].write_text(json.dumps(made))

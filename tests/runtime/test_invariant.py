@@ -328,7 +328,8 @@ print(found.hexdigest())
 """
 
 
-@pytest.mark.parametrize("setting", [pytest.param("default", marks=pytest.mark.slow), "invariant"])
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["default", "invariant"])
 def test_neither_the_number_of_threads_nor_the_run_shows(setting: str) -> None:
     """Training in processes of their own, on one thread, on two, on two again and on three."""
     command = [sys.executable, "-c", TRAINING, setting]
