@@ -113,5 +113,5 @@ def test_slots_are_carried_through_segments() -> None:
 
 
 def test_memory_is_a_size() -> None:
-    with pytest.raises(wg.errors.ArgumentError, match="scan: memory is a number of bytes"):
+    with pytest.raises(wg.errors.ArgumentError, match="scan: memory must be a number of bytes"):
         problem(4, "much")(*arguments(4))

@@ -143,7 +143,7 @@ def test_max_steps_is_no_error_where_the_loop_ends() -> None:
 
 
 def test_memory_is_a_size_and_64_carries_without_one() -> None:
-    with pytest.raises(wg.errors.ArgumentError, match="while_loop: memory is a number of bytes"):
+    with pytest.raises(wg.errors.ArgumentError, match="while_loop: memory must be a number of bytes"):
         looped(3, memory="much")(W, X)
     assert cond.checkpoints_for([], None) == 64 and cond.checkpoints_for([X.node], "1 kB") == 62
 

@@ -159,7 +159,7 @@ def test_what_was_timed_before_an_interruption_is_kept(
 def test_a_bad_file_is_ignored_with_a_warning(content: str, clock: dict[str, float]) -> None:
     cache.keep("tuned-emulated.json", content.encode())
     plain = wg.compile(lambda x, y: x @ y)
-    with pytest.warns(UserWarning, match="no file of tuned choices"):
+    with pytest.warns(UserWarning, match="not a file of tuned choices"):
         plain(*operands())
     assert "matmul: lib #0" in explained(plain)
 

@@ -122,7 +122,7 @@ def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     tight = CLAIMS["factor", ""]._replace(per_term=0, units=0.01)
     monkeypatch.setitem(claims.CLAIMS, ("factor", ""), tight)
     found = proofs.prove(("factor", ""), HOST_TARGET)
-    assert found.problem is not None and "where 0.01 are stated" in found.problem
+    assert found.problem is not None and "but 0.01 are claimed" in found.problem
 
 
 def test_counts_are_those_of_the_reports() -> None:
