@@ -1,7 +1,7 @@
 """Functions of several real operands without C, or whose derivative in one operand is a function of its own.
 
 `Several` is an elementwise op with attributes: its reference is computed in float64 whatever the dtype, its derivative
-by an operand is a function, None (it is a step there) or `missing`, which raises by the op's name.
+by an operand is a function, or None: it is a step there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from wengert.core.dtypes import float64, promote
-from wengert.core.errors import DTypeError, GradientError
+from wengert.core.errors import DTypeError
 from wengert.core.graph import Node
 from wengert.ops.core import cast, operands
 from wengert.ops.elementwise import SMOOTH_REAL, add, safe_multiply
@@ -73,16 +73,6 @@ def _in_float64(reference: Callable[..., Any], xs: Sequence[Any], attrs: dict[st
     wide = np.broadcast_arrays(*[np.asarray(x, float64) for x in xs])
     with np.errstate(all="ignore"):
         return np.asarray(reference(*[x.reshape(-1) for x in wide], **attrs)).reshape(wide[0].shape)
-
-
-def missing(name: str, argument: str, instead: str = "") -> Callable[..., Any]:
-    """What stands for a derivative that is not known: it raises when it is asked for."""
-
-    def refuse(y: Node, *sources: Node) -> Any:
-        hint = f"; {instead}" if instead else f"; hold it with wg.stop_gradient({argument})"
-        raise GradientError(f"{name}: there is no derivative with respect to {argument}{hint}")
-
-    return refuse
 
 
 def real_operands(name: str, *values: Any) -> list[Node]:
