@@ -16,10 +16,11 @@ from wengert.core.dtypes import INEXACT
 from wengert.core.errors import ArgumentError, ShapeError
 from wengert.core.graph import Graph, now, recorded_as, recording
 from wengert.ops.core import as_node, data
+from wengert.ops.sparse import scipy_sparse
 from wengert.solvers.flat import Flat
 from wengert.solvers.implicit import at
 from wengert.sparse import coloring
-from wengert.sparse.structure import scipy_sparse, structure_of
+from wengert.sparse.structure import structure_of
 from wengert.tensor import Tensor
 
 
