@@ -85,7 +85,7 @@ class Sparsity:
         return self._repeated[lanes]
 
     def factors(self, data: Array) -> Any:
-        """SuperLU's factors. The last ones are kept: systems with one matrix follow each other, as do their gradients."""
+        """SuperLU's factors. The last ones are kept: systems with one matrix follow each other, with their gradients."""
         kept = self._factors
         if kept is None or kept[0].dtype != data.dtype or not np.array_equal(kept[0], data):
             linalg = scipy_sparse().linalg

@@ -197,8 +197,8 @@ def _of_parts(parts: tuple[Any, ...], shape: Sequence[int] | None) -> CSR:
     right = starts.ndim == columns.ndim == 1 and rows == size[0] and starts[0] == 0 and starts[-1] == columns.size
     if not right or np.any(np.diff(starts) < 0) or data.shape != columns.shape:
         raise ShapeError(
-            f"csr: data of shape {data.shape}, indices {columns.shape} and indptr {starts.shape} make no matrix of shape "
-            f"{size}: indptr goes from 0 up to the number of entries, and has one number more than there are rows"
+            f"csr: data of shape {data.shape}, indices {columns.shape} and indptr {starts.shape} make no matrix of "
+            f"shape {size}: indptr goes from 0 up to the number of entries, and has one number more than there are rows"
         )
     if columns.size and not 0 <= columns.min() <= columns.max() < size[1]:
         raise ShapeError(f"csr: columns from {columns.min()} to {columns.max()} in a matrix of shape {size}")
