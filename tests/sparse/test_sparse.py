@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -214,3 +215,55 @@ def test_without_scipy_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     with pytest.raises(ArgumentError, match="SciPy is not installed"):
         wg.sparse_jacobian(lambda x: x)(X)
+
+
+# --- mixed directions and pictures ----------------------------------------------------------------------------------
+
+
+def arrow(x):
+    """The first result reads all variables, every other one the first variable and its own."""
+    return wg.concat([(x**2).sum()[None], x[1:] ** 3 * x[0]])
+
+
+def test_an_arrow_matrix_takes_three_products() -> None:
+    x = np.linspace(0.5, 1.5, 40)
+    jacobian = wg.sparse_jacobian(arrow)
+    assert jacobian.colors(x) == ("mixed", 3)
+    assert wg.sparse_jacobian(arrow, mode="forward").colors(x) == ("forward", 40)
+    np.testing.assert_allclose(jacobian(x).toarray(), wg.jacobian(arrow)(x).numpy(), rtol=1e-14)
+    assert jacobian(x).nnz == 40 + 2 * 39
+
+
+def test_several_dense_rows_and_columns() -> None:
+    rng = np.random.default_rng(2)
+    weights = np.where(rng.uniform(size=(30, 50)) < 0.05, 1.0, 0)
+    weights[[3, 17]] = 1 + rng.uniform(size=(2, 50))
+    weights[:, [5, 40]] = 1 + rng.uniform(size=(30, 2))
+    a = wg.sparse.csr(weights)
+    f = lambda x: wg.sin(a @ x)
+    jacobian, x = wg.sparse_jacobian(f), rng.normal(size=50)
+    direction, products = jacobian.colors(x)
+    single = [wg.sparse_jacobian(f, mode=mode).colors(x)[1] for mode in ("forward", "reverse")]
+    assert direction == "mixed" and products * 2 < min(single)
+    np.testing.assert_allclose(jacobian(x).toarray(), wg.jacobian(f)(x).numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_rule_for_reverse_mode_alone_is_not_mixed() -> None:
+    f = lambda x: wg.concat([(x**2).sum()[None], straight_through(x[1:]) * x[0]])
+    assert wg.sparse_jacobian(f).colors(X)[0] == "reverse"
+
+
+def test_the_structure_as_a_picture(tmp_path) -> None:
+    x = np.linspace(0.5, 1.5, 9)
+    picture = wg.sparse_jacobian(arrow).picture(x)
+    root = ElementTree.fromstring(picture.svg)
+    squares = root.findall("{*}rect")[1:]
+    assert len(squares) == 9 + 2 * 8
+    assert len({square.get("fill") for square in squares}) == 3
+    assert root.find("{*}text").text == "9 x 9, 25 entries, 3 products (mixed)"
+    picture.save(tmp_path / "arrow.svg")
+    assert (tmp_path / "arrow.svg").read_text() == picture._repr_svg_()
+    large = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum()).picture(np.ones(1000))
+    blocks = ElementTree.fromstring(large.svg).findall("{*}rect")[1:]
+    assert len(blocks) == 100 + 2 * 99  # a square for ten rows and columns
+    assert len(large.svg) < 50_000

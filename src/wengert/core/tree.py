@@ -1,7 +1,7 @@
 """Nested containers: dicts, lists, tuples, named tuples and dataclasses of values, taken apart and put together again.
 
-`flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container. A field of
-a dataclass with `metadata={"static": True}` is a part of the structure.
+`flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container. A
+field of a dataclass with `metadata={"static": True}` is a part of the structure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kvaerno's method of order 5(4), whose stages are diagonally implicit (ESDIRK).
 
-All stages have the same diagonal coefficient, the first is explicit, and the last is the end of the step. The method and
-the embedded one are stiffly accurate; the method is L-stable.
+All stages have the same diagonal coefficient, the first is explicit, and the last is the end of the step. The method
+and the embedded one are stiffly accurate; the method is L-stable.
 
 Kvaerno, "Singly diagonally implicit Runge-Kutta methods with an explicit first stage", 2004.
 """

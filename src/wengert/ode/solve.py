@@ -12,11 +12,11 @@ from wengert import Tensor
 from wengert.core import tree
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.ode import jacobians
 from wengert.ode.continuous import solved_with_adjoint
 from wengert.ode.control import Tolerances
 from wengert.ode.discrete import Solved, solved
 from wengert.ode.failures import EVENT, checked
-from wengert.ode import jacobians
 from wengert.ode.loop import Rules
 from wengert.ode.steps import METHODS, Method, prepared
 from wengert.ode.system import Leaves, System, leaves_of, system
@@ -80,8 +80,8 @@ def solve(
         adjoint: "discrete" differentiates the steps as they were taken, in every mode and to any order. "continuous"
             solves the adjoint equation back in time: its memory does not grow, its error is that of the tolerances.
         memory: how many bytes of states the backward pass of "discrete" may keep, see `wg.while_loop`.
-        jacobian: of a stiff method: "dense", "sparse" (its structure is read off f, coloured, and the systems go through
-            `wg.sparse.spsolve`), or a sparse matrix that says which entries there are.
+        jacobian: of a stiff method: "dense", "sparse" (its structure is read off f and coloured, and the systems go
+            through `wg.sparse.spsolve`), or a sparse matrix that says which entries there are.
 
     >>> import wengert as wg
     >>> found = wg.ode.solve(lambda t, y, rate: -rate * y, wg.tensor(2.0, dtype=wg.float64), [0.0, 1.0], 0.5)

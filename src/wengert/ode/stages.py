@@ -1,7 +1,8 @@
-"""A stage of a diagonally implicit step: the z with z = base + s f(z), by Newton's method with a Jacobian that is kept.
+"""A stage of a diagonally implicit step: the z with z = base + s f(z), by Newton's method with one Jacobian.
 
-In: the equation, a guess, and what solves systems of I - s J. Out: z, whose derivatives are those of the equation by the
-implicit function theorem, not of the iterations. Where these do not converge z is NaN, and the step is taken again, shorter.
+In: the equation, a guess, and what solves systems of I - s J. Out: z, whose derivatives are those of the equation by
+the implicit function theorem, not of the iterations. Where these do not converge z is NaN, and the step is taken again,
+shorter.
 """
 
 from __future__ import annotations

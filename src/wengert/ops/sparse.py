@@ -1,14 +1,14 @@
 """Products and systems with sparse matrices: their values are operands, where they stand is an attribute.
 
-In: the values of a matrix in the order of its rows (CSR), dense columns, and the matrix's `Sparsity`. Out: columns, or one
-value for each entry. The references are SciPy's, compiled loops and SuperLU, on the host.
+In: the values of a matrix in the order of its rows (CSR), dense columns, and the matrix's `Sparsity`. Out: columns, or
+one value for each entry. The references are SciPy's, compiled loops and SuperLU, on the host.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -40,7 +40,7 @@ class Sparsity:
     Sparsity((2, 2), 2 entries)
     """
 
-    _known: WeakValueDictionary[Any, Sparsity] = WeakValueDictionary()
+    _known: ClassVar[WeakValueDictionary[Any, Sparsity]] = WeakValueDictionary()
 
     def __init__(self, shape: tuple[int, int], starts: Array, columns: Array) -> None:
         self.shape, self.starts, self.columns = shape, starts, columns
@@ -85,7 +85,7 @@ class Sparsity:
         return self._repeated[lanes]
 
     def factors(self, data: Array) -> Any:
-        """SuperLU's factors. The last ones are kept: systems with one matrix follow each other, with their gradients."""
+        """SuperLU's factors. The last ones are kept: systems with one matrix follow each other, gradients too."""
         kept = self._factors
         if kept is None or kept[0].dtype != data.dtype or not np.array_equal(kept[0], data):
             linalg = scipy_sparse().linalg

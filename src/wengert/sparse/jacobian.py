@@ -20,23 +20,55 @@ from wengert.ops.sparse import scipy_sparse
 from wengert.solvers.flat import Flat
 from wengert.solvers.implicit import at
 from wengert.sparse import coloring
+from wengert.sparse.picture import Picture, draw
 from wengert.sparse.structure import structure_of
 from wengert.tensor import Tensor
+
+
+class Part(NamedTuple):
+    """Products in one mode: which columns (of reverse mode: rows) go together, and the graph of a product for each."""
+
+    colors: coloring.Colors
+    products: Graph
 
 
 class Found(NamedTuple):
     """What one recording of a function has led to: its structure, its colours, and the graph of its products."""
 
     structure: Any
-    direction: str
-    colors: coloring.Colors
-    products: Graph
+    direction: str  # "forward", "reverse", "mixed" or "star"
+    parts: tuple[Part, ...]
+
+    @property
+    def count(self) -> int:
+        """How many products it takes."""
+        return sum(coloring.count(part.colors) for part in self.parts)
+
+    def product_of_entries(self) -> np.ndarray[Any, Any]:
+        """For each entry the number of the product that tells it."""
+        return self.places()[0]
+
+    def places(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """For each entry the product that tells it, and where in that; those of later parts are counted on."""
+        rows = np.repeat(np.arange(self.structure.shape[0]), np.diff(self.structure.indptr))
+        columns = self.structure.indices
+        if self.direction == "star":
+            return coloring.star_places(self.structure, self.parts[0].colors)
+        if self.direction == "forward":
+            return self.parts[0].colors[columns], rows
+        if self.direction == "reverse":
+            return self.parts[0].colors[rows], columns
+        forward, reverse = (part.colors for part in self.parts)
+        by_row = reverse[rows] >= 0
+        product = np.where(by_row, coloring.count(forward) + reverse[rows], forward[columns])
+        return product, np.where(by_row, columns, rows)
 
 
 class SparseDerivative:
     """A function that gives a sparse matrix of derivatives. It remembers what it found of each graph that it met.
 
-    `structure(*args)` gives the pattern alone, `colors(*args)` the direction of the products and their number.
+    `structure(*args)` gives the pattern alone, `colors(*args)` the direction of the products and their number,
+    `picture(*args)` both as an SVG picture.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], argnum: int, mode: str, structure: Any) -> None:
@@ -64,9 +96,15 @@ class SparseDerivative:
         return self._look(*self._record(args, kwargs)[:2]).structure.copy()
 
     def colors(self, *args: Any, **kwargs: Any) -> tuple[str, int]:
-        """How many products it takes, and in which mode: "forward", "reverse", or "star" of a Hessian."""
+        """How many products it takes, and in which mode: "forward", "reverse", "mixed", or "star" of a Hessian."""
         found = self._look(*self._record(args, kwargs)[:2])
-        return found.direction, coloring.count(found.colors)
+        return found.direction, found.count
+
+    def picture(self, *args: Any, **kwargs: Any) -> Picture:
+        """The structure as an SVG picture: a square for each entry, in the colour of the product that tells it."""
+        found = self._look(*self._record(args, kwargs)[:2])
+        how = f"{found.count} product{'s' if found.count != 1 else ''} ({found.direction})"
+        return draw(found.structure, found.product_of_entries(), how)
 
     def _record(self, args: Any, kwargs: Any) -> tuple[Graph, list[Any], Any]:
         """The function as a closed graph of constants and a vector, their nodes, and the vector."""
@@ -103,32 +141,42 @@ class SparseDerivative:
             raise ShapeError(f"{self.name}: structure= has shape {structure.shape} where the matrix has {shape}")
         if self.name == "sparse_hessian":
             structure = self._checked(structure + structure.T)
-            colors = coloring.star_colors(structure)
-            return Found(structure, "star", colors, _products(graph, "star", colors))
-        ways = {}
-        both = self.mode == "auto" and not any(node.op is CUSTOM_VJP for node in graph.nodes)  # a reverse-mode rule
-        if both or self.mode == "forward":
-            ways["forward"] = coloring.column_colors(structure)
-        if self.mode != "forward":
-            ways["reverse"] = coloring.column_colors(structure.T)
-        direction = min(ways, key=lambda way: coloring.count(ways[way]))
-        return Found(structure, direction, ways[direction], _products(graph, direction, ways[direction]))
+            return _found(graph, structure, "star", coloring.star_colors(structure))
+        ways = self._ways(graph, structure)
+        direction = min(ways, key=lambda way: sum(map(coloring.count, ways[way])))
+        return _found(graph, structure, direction, *ways[direction])
+
+    def _ways(self, graph: Graph, structure: Any) -> dict[str, tuple[coloring.Colors, ...]]:
+        """The colours of each way that may be taken. A rule of reverse mode alone leaves that one."""
+        if self.mode in ("forward", "reverse"):
+            return {self.mode: (coloring.column_colors(structure if self.mode == "forward" else structure.T),)}
+        ways = {"reverse": (coloring.column_colors(structure.T),)}
+        if any(node.op is CUSTOM_VJP for node in graph.nodes):
+            return ways
+        ways = {"forward": (coloring.column_colors(structure),), **ways}
+        mixed = coloring.mixed_colors(structure, min(coloring.count(colors) for (colors,) in ways.values()))
+        return ways if mixed is None else {**ways, "mixed": mixed}
 
     def _entries(self, found: Found, inputs: list[Any]) -> Any:
-        pattern, colors = found.structure, found.colors
         dtype = inputs[-1].dtype
-        if pattern.nnz == 0:
+        if found.structure.nnz == 0:
             return np.zeros(0, dtype)
-        with recorded_as(recording.location, False):
-            products = found.products.inline(*inputs, data(coloring.seeds(colors, dtype)))[0]
-        compressed = Tensor(products).numpy()
-        rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
-        if found.direction == "forward":
-            return compressed[colors[pattern.indices], rows]
-        if found.direction == "reverse":
-            return compressed[colors[rows], pattern.indices]
-        product, place = coloring.star_places(pattern, colors)
-        return compressed[product, place]
+        product, place = found.places()
+        entries, first = np.zeros(product.size, dtype), 0
+        for part in found.parts:
+            number = coloring.count(part.colors)
+            with recorded_as(recording.location, False):
+                products = part.products.inline(*inputs, data(coloring.seeds(part.colors, dtype)))[0]
+            here = (product >= first) & (product < first + number)
+            entries[here] = Tensor(products).numpy()[product[here] - first, place[here]]
+            first += number
+        return entries
+
+
+def _found(graph: Graph, structure: Any, direction: str, *colors: coloring.Colors) -> Found:
+    modes = ("forward", "reverse") if direction == "mixed" else (direction,)
+    parts = [Part(one, _products(graph, mode, one)) for mode, one in zip(modes, colors)]
+    return Found(structure, direction, tuple(parts))
 
 
 def _products(graph: Graph, direction: str, colors: coloring.Colors) -> Graph:
@@ -150,13 +198,14 @@ def sparse_jacobian(
     """A function that gives the Jacobian of `function` by one argument, as SciPy's CSR array.
 
     Which entries may differ from zero is read off the function's graph: it holds for all values of the argument, for
-    both sides of `where` and `cond`. Columns (or rows) that share none of these are found in one product, and the
-    direction with fewer products is taken, unless `mode` is "forward" or "reverse". Results and arguments that are
-    containers or have several axes count as vectors, in the order of their elements.
+    both sides of `where` and `cond`. Columns (or rows) that share none of these are found in one product. The direction
+    with the fewest products is taken: forward, reverse, or "mixed", with a few dense rows in reverse mode and all else
+    in forward mode; `mode` may be "forward" or "reverse". Results and arguments that are containers or have several
+    axes count as vectors, in the order of their elements.
 
     An index that depends on the argument's values raises; then, or where more is known, `structure` says which entries
     there are (entries outside of it are taken for zero, unchecked). The object remembers what it found, and
-    `structure(*args)` and `colors(*args)` tell.
+    `structure(*args)`, `colors(*args)` and `picture(*args)` tell.
 
     >>> import wengert as wg
     >>> differences = wg.sparse_jacobian(lambda x: x[1:] ** 2 - x[:-1])
