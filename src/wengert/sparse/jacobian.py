@@ -40,7 +40,7 @@ class Found(NamedTuple):
     parts: tuple[Part, ...]
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """How many products it takes."""
         return sum(coloring.count(part.colors) for part in self.parts)
 
@@ -98,12 +98,12 @@ class SparseDerivative:
     def colors(self, *args: Any, **kwargs: Any) -> tuple[str, int]:
         """How many products it takes, and in which mode: "forward", "reverse", "mixed", or "star" of a Hessian."""
         found = self._look(*self._record(args, kwargs)[:2])
-        return found.direction, found.count
+        return found.direction, found.total
 
     def picture(self, *args: Any, **kwargs: Any) -> Picture:
         """The structure as an SVG picture: a square for each entry, in the colour of the product that tells it."""
         found = self._look(*self._record(args, kwargs)[:2])
-        how = f"{found.count} product{'s' if found.count != 1 else ''} ({found.direction})"
+        how = f"{found.total} product{'s' if found.total != 1 else ''} ({found.direction})"
         return draw(found.structure, found.product_of_entries(), how)
 
     def _record(self, args: Any, kwargs: Any) -> tuple[Graph, list[Any], Any]:
@@ -150,11 +150,11 @@ class SparseDerivative:
         """The colours of each way that may be taken. A rule of reverse mode alone leaves that one."""
         if self.mode in ("forward", "reverse"):
             return {self.mode: (coloring.column_colors(structure if self.mode == "forward" else structure.T),)}
-        ways = {"reverse": (coloring.column_colors(structure.T),)}
+        ways: dict[str, tuple[coloring.Colors, ...]] = {"reverse": (coloring.column_colors(structure.T),)}
         if any(node.op is CUSTOM_VJP for node in graph.nodes):
             return ways
         ways = {"forward": (coloring.column_colors(structure),), **ways}
-        mixed = coloring.mixed_colors(structure, min(coloring.count(colors) for (colors,) in ways.values()))
+        mixed = coloring.mixed_colors(structure, min(coloring.count(one[0]) for one in ways.values()))
         return ways if mixed is None else {**ways, "mixed": mixed}
 
     def _entries(self, found: Found, inputs: list[Any]) -> Any:

@@ -54,7 +54,8 @@ def draw(structure: Any, products: Any, how: str) -> Picture:
         f'viewBox="-1 -1 {total:.0f} {h + _MARGIN:.0f}" role="img" aria-label="{caption}">\n'
         f'<rect width="{w:.2f}" height="{h:.2f}" fill="#ffffff" stroke="#999999"/>\n'
         + "\n".join(squares)
-        + f'\n<text x="0" y="{h + 18:.0f}" font-family="sans-serif" font-size="13" fill="#666666">{caption}</text>\n</svg>\n'
+        + f'\n<text x="0" y="{h + 18:.0f}" font-family="sans-serif" font-size="13" fill="#666666">'
+        + f"{caption}</text>\n</svg>\n"
     )
 
 
