@@ -10,7 +10,7 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glo
 
 
 def test_notebooks_were_found():
-    assert [path.name[0] for path in NOTEBOOKS] == ["1", "2", "3", "4"]
+    assert [path.name[0] for path in NOTEBOOKS] == [str(i) for i in range(1, 10)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
