@@ -267,3 +267,30 @@ def test_the_structure_as_a_picture(tmp_path) -> None:
     blocks = ElementTree.fromstring(large.svg).findall("{*}rect")[1:]
     assert len(blocks) == 100 + 2 * 99  # a square for ten rows and columns
     assert len(large.svg) < 50_000
+
+
+# --- as a value of a program ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [arrow, EXACT["tridiagonal"][0], lambda x: wg.concat([x, x])])
+def test_derivatives_as_values_are_compiled_and_differentiated(function) -> None:
+    jacobian = wg.sparse_jacobian(function)
+    compiled = wg.compile(jacobian.csr)
+    for x in (X, X + 0.5):
+        np.testing.assert_allclose(compiled(wg.tensor(x)).toscipy().toarray(), jacobian(x).toarray(), rtol=1e-14)
+    v = np.arange(1.0, N + 1)
+    found = wg.grad(lambda x: ((jacobian.csr(x) @ v) ** 2).sum())(X)
+    expected = wg.grad(lambda x: (wg.jvp(function, (x,), (wg.tensor(v),))[1] ** 2).sum())(X)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_newton_step_with_a_sparse_hessian_in_one_program() -> None:
+    energy = lambda x: ((x[1:] - x[:-1] ** 2) ** 2).sum() + (x**4).sum()
+    hessian = wg.sparse_hessian(energy)
+    step = wg.compile(lambda x: x - wg.sparse.spsolve(hessian.csr(x), wg.grad(energy)(x)))
+    x = wg.tensor(X)
+    for _ in range(30):
+        x = step(x)
+    assert abs(wg.grad(energy)(x).numpy()).max() < 1e-4
+    empty = wg.sparse_jacobian(lambda x: wg.floor(x))
+    assert empty.csr(X).nnz == 0

@@ -197,8 +197,9 @@ class DiagonallyImplicit:
             # what f gives there would enlarge the error of the stage where the system is stiff
             stages.append([(found - base) / table.gamma])
         error = combined(table.error, stages) or [wg.zeros_like(start)]
-        end = unravel(found, y)
-        return Attempt(end, f(t + h, end), unravel(error[0], y), [unravel(one[0], y) for one in stages])
+        # the last stage is the slope at the end as well: f would amplify how far that is off by the stiffness
+        slope = unravel(stages[-1][0] / wg.where(h == 0, 1.0, h), y)
+        return Attempt(unravel(found, y), slope, unravel(error[0], y), [unravel(one[0], y) for one in stages])
 
     def _allowed(self, y: Leaves) -> Tensor:
         """The size of a correction that is small enough, by element."""

@@ -7,19 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.api.functions import concat, zeros
 from wengert.autodiff import body as bodies
 from wengert.autodiff.custom import CUSTOM_VJP
 from wengert.autodiff.jacobian import each_over_lanes
 from wengert.autodiff.transforms import grad
 from wengert.core.canonical import canonical
 from wengert.core.dtypes import INEXACT
-from wengert.core.errors import ArgumentError, ShapeError
+from wengert.core.errors import AbstractValueError, ArgumentError, ShapeError
 from wengert.core.graph import Graph, now, recorded_as, recording
 from wengert.ops.core import as_node, data
-from wengert.ops.sparse import scipy_sparse
+from wengert.ops.sparse import Sparsity, scipy_sparse
 from wengert.solvers.flat import Flat
 from wengert.solvers.implicit import at
 from wengert.sparse import coloring
+from wengert.sparse.matrix import CSR
 from wengert.sparse.picture import Picture, draw
 from wengert.sparse.structure import structure_of
 from wengert.tensor import Tensor
@@ -68,7 +70,7 @@ class SparseDerivative:
     """A function that gives a sparse matrix of derivatives. It remembers what it found of each graph that it met.
 
     `structure(*args)` gives the pattern alone, `colors(*args)` the direction of the products and their number,
-    `picture(*args)` both as an SVG picture.
+    `picture(*args)` both as an SVG picture, and `csr(*args)` the derivatives as a value within a program.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], argnum: int, mode: str, structure: Any) -> None:
@@ -90,6 +92,27 @@ class SparseDerivative:
         return scipy_sparse().csr_array(
             (data_, found.structure.indices.copy(), found.structure.indptr.copy()), shape=found.structure.shape
         )
+
+    def csr(self, *args: Any, **kwargs: Any) -> CSR:
+        """The derivatives as a value of the program (`wg.sparse.csr`): compiled and differentiated with it."""
+        graph, constants, x = self._record(args, kwargs)
+        found = self._look(graph, constants)
+        pattern = found.structure
+        sparsity = Sparsity.of(pattern.shape, pattern.indptr, pattern.indices)
+        if pattern.nnz == 0:
+            return CSR(zeros(0, dtype=x.dtype), sparsity)
+        product, place = found.places()
+        taken, where, first = [], [], 0
+        for part in found.parts:
+            number = coloring.count(part.colors)
+            products = Tensor(part.products.inline(*constants, x, data(coloring.seeds(part.colors, x.dtype)))[0])
+            here = np.flatnonzero((product >= first) & (product < first + number))
+            taken.append(products[product[here] - first, place[here]])
+            where.append(here)
+            first += number
+        if len(taken) == 1:
+            return CSR(taken[0], sparsity)
+        return CSR(concat(taken)[np.argsort(np.concatenate(where))], sparsity)
 
     def structure(self, *args: Any, **kwargs: Any) -> Any:
         """Which entries may differ from zero: a CSR array of booleans."""
@@ -128,7 +151,7 @@ class SparseDerivative:
         return graph, constants, flat.vector.node
 
     def _look(self, graph: Graph, constants: list[Any]) -> Found:
-        values = [Tensor(c).numpy() if c.dtype not in INEXACT else None for c in constants]
+        values = [_known(c) for c in constants]
         key = canonical(graph), tuple([None if v is None else v.tobytes() for v in values])
         if key not in self.found:
             self.found[key] = self._find(graph, values)
@@ -171,6 +194,16 @@ class SparseDerivative:
             entries[here] = Tensor(products).numpy()[product[here] - first, place[here]]
             first += number
         return entries
+
+
+def _known(constant: Any) -> Any:
+    """The value of an integer that the function reads; None of one that is not known before a program runs."""
+    if constant.dtype in INEXACT:
+        return None
+    try:
+        return Tensor(constant).numpy()
+    except AbstractValueError:
+        return None
 
 
 def _found(graph: Graph, structure: Any, direction: str, *colors: coloring.Colors) -> Found:
