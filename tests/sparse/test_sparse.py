@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.csgraph
 
 import wengert as wg
 from wengert.core.errors import ArgumentError, GradientError, ShapeError
-from wengert.sparse import coloring
+from wengert.sparse import acyclic, coloring
 
 N = 8
 X = np.random.default_rng(0).uniform(0.5, 1.5, N)
@@ -294,3 +295,45 @@ def test_a_newton_step_with_a_sparse_hessian_in_one_program() -> None:
     assert abs(wg.grad(energy)(x).numpy()).max() < 1e-4
     empty = wg.sparse_jacobian(lambda x: wg.floor(x))
     assert empty.csr(X).nnz == 0
+
+
+# --- acyclic colours ------------------------------------------------------------------------------------------------
+
+
+def test_acyclic_colours_take_fewer_products_than_star_colours() -> None:
+    chain = lambda x: (wg.sin(x[1:]) * x[:-1] ** 2).sum()
+    x = np.linspace(0.5, 1.5, 50)
+    hessian = wg.sparse_hessian(chain, mode="acyclic")
+    assert hessian.colors(x) == ("acyclic", 2) and wg.sparse_hessian(chain).colors(x) == ("star", 3)
+    expected = wg.sparse_hessian(chain)(x).toarray()
+    np.testing.assert_allclose(hessian(x).toarray(), expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        wg.compile(hessian.csr)(wg.tensor(x)).toscipy().toarray(), expected, rtol=1e-11, atol=1e-12
+    )
+    assert len(ElementTree.fromstring(hessian.picture(x).svg).findall("{*}rect")[1:]) == 50 + 2 * 49
+    with pytest.raises(ArgumentError, match='"star" or "acyclic"'):
+        wg.sparse_hessian(chain, mode="forward")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_acyclic_colours_of_random_structures(seed: int) -> None:
+    """No two colours have a cycle, and substitution gives back the entries."""
+    rng = np.random.default_rng(seed)
+    n = 30
+    half = np.triu(np.where(rng.uniform(size=(n, n)) < 0.12, rng.normal(size=(n, n)), 0))
+    values = half + half.T
+    structure = scipy.sparse.csr_array(values != 0)
+    colors = acyclic.acyclic_colors(structure)
+    for a in range(colors.max() + 1):
+        for b in range(a):
+            both = np.flatnonzero((colors == a) | (colors == b))
+            edges = scipy.sparse.csr_array(np.triu(values[np.ix_(both, both)] != 0, 1))
+            trees, _ = scipy.sparse.csgraph.connected_components(edges, directed=False)
+            assert edges.nnz == both.size - trees  # a forest
+        same = np.flatnonzero(colors == a)
+        assert not np.any(values[np.ix_(same, same)] - np.diag(np.diag(values)[same]))
+    assert coloring.count(colors) <= coloring.count(coloring.star_colors(structure))
+    found = acyclic.substitution(structure, colors)
+    sums = (coloring.seeds(colors, float) @ values)[found.product, found.place]
+    entries = found.sums.factors(np.ones(found.sums.count)).solve(sums)[found.unknown]
+    np.testing.assert_allclose(entries, values[structure.nonzero()], rtol=1e-9, atol=1e-10)

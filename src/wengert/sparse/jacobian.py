@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.api.functions import concat, zeros
+from wengert.api.functions import concat, ones, zeros
 from wengert.autodiff import body as bodies
 from wengert.autodiff.custom import CUSTOM_VJP
 from wengert.autodiff.jacobian import each_over_lanes
@@ -21,13 +21,14 @@ from wengert.ops.sparse import Sparsity, scipy_sparse
 from wengert.solvers.flat import Flat
 from wengert.solvers.implicit import at
 from wengert.sparse import coloring
-from wengert.sparse.matrix import CSR
+from wengert.sparse.acyclic import Substitution, acyclic_colors, substitution
+from wengert.sparse.matrix import CSR, spsolve
 from wengert.sparse.picture import Picture, draw
 from wengert.sparse.structure import structure_of
 from wengert.tensor import Tensor
 
 
-class Part(NamedTuple):
+class OneMode(NamedTuple):
     """Products in one mode: which columns (of reverse mode: rows) go together, and the graph of a product for each."""
 
     colors: coloring.Colors
@@ -38,8 +39,9 @@ class Found(NamedTuple):
     """What one recording of a function has led to: its structure, its colours, and the graph of its products."""
 
     structure: Any
-    direction: str  # "forward", "reverse", "mixed" or "star"
-    parts: tuple[Part, ...]
+    direction: str  # "forward", "reverse", "mixed", "star" or "acyclic"
+    parts: tuple[OneMode, ...]
+    substitution: Substitution | None = None
 
     @property
     def total(self) -> int:
@@ -48,10 +50,16 @@ class Found(NamedTuple):
 
     def product_of_entries(self) -> np.ndarray[Any, Any]:
         """For each entry the number of the product that tells it."""
-        return self.places()[0]
+        product = self.places()[0]
+        return product if self.substitution is None else product[self.substitution.unknown]
 
     def places(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """For each entry the product that tells it, and where in that; those of later parts are counted on."""
+        """For each entry (of a substitution: unknown) the product that tells it, and where in that.
+
+        The products of later parts are counted on.
+        """
+        if self.substitution is not None:
+            return self.substitution.product, self.substitution.place
         rows = np.repeat(np.arange(self.structure.shape[0]), np.diff(self.structure.indptr))
         columns = self.structure.indices
         if self.direction == "star":
@@ -110,6 +118,9 @@ class SparseDerivative:
             taken.append(products[product[here] - first, place[here]])
             where.append(here)
             first += number
+        if found.substitution is not None:
+            sums = found.substitution.sums
+            taken = [spsolve(CSR(ones(sums.count, dtype=x.dtype), sums), taken[0])[found.substitution.unknown]]
         if len(taken) == 1:
             return CSR(taken[0], sparsity)
         return CSR(concat(taken)[np.argsort(np.concatenate(where))], sparsity)
@@ -119,7 +130,7 @@ class SparseDerivative:
         return self._look(*self._record(args, kwargs)[:2]).structure.copy()
 
     def colors(self, *args: Any, **kwargs: Any) -> tuple[str, int]:
-        """How many products it takes, and in which mode: "forward", "reverse", "mixed", or "star" of a Hessian."""
+        """How many products it takes, and in which mode: "forward", "reverse", "mixed", "star" or "acyclic"."""
         found = self._look(*self._record(args, kwargs)[:2])
         return found.direction, found.total
 
@@ -164,6 +175,10 @@ class SparseDerivative:
             raise ShapeError(f"{self.name}: structure= has shape {structure.shape} where the matrix has {shape}")
         if self.name == "sparse_hessian":
             structure = self._checked(structure + structure.T)
+            if self.mode == "acyclic":
+                colors = acyclic_colors(structure)
+                found = _found(graph, structure, "acyclic", colors)
+                return found._replace(substitution=substitution(structure, colors))
             return _found(graph, structure, "star", coloring.star_colors(structure))
         ways = self._ways(graph, structure)
         direction = min(ways, key=lambda way: sum(map(coloring.count, ways[way])))
@@ -193,7 +208,10 @@ class SparseDerivative:
             here = (product >= first) & (product < first + number)
             entries[here] = Tensor(products).numpy()[product[here] - first, place[here]]
             first += number
-        return entries
+        if found.substitution is None:
+            return entries
+        sums, unknown = found.substitution.sums, found.substitution.unknown
+        return sums.factors(np.ones(sums.count, dtype)).solve(entries)[unknown]
 
 
 def _known(constant: Any) -> Any:
@@ -208,7 +226,7 @@ def _known(constant: Any) -> Any:
 
 def _found(graph: Graph, structure: Any, direction: str, *colors: coloring.Colors) -> Found:
     modes = ("forward", "reverse") if direction == "mixed" else (direction,)
-    parts = [Part(one, _products(graph, mode, one)) for mode, one in zip(modes, colors)]
+    parts = [OneMode(one, _products(graph, mode, one)) for mode, one in zip(modes, colors)]
     return Found(structure, direction, tuple(parts))
 
 
@@ -251,14 +269,20 @@ def sparse_jacobian(
     return SparseDerivative("sparse_jacobian", function, argnum, mode, structure)
 
 
-def sparse_hessian(function: Callable[..., Any], argnum: int = 0, *, structure: Any = None) -> SparseDerivative:
+def sparse_hessian(
+    function: Callable[..., Any], argnum: int = 0, *, mode: str = "star", structure: Any = None
+) -> SparseDerivative:
     """A function that gives the Hessian of a scalar `function` by one argument, as SciPy's CSR array.
 
-    As `sparse_jacobian` of the gradient; by its symmetry it takes fewer products (a star colouring).
+    As `sparse_jacobian` of the gradient; by its symmetry it takes fewer products. With `mode` "star" each entry stands
+    alone in one of them; "acyclic" takes fewer still, of whose sums the entries follow by substitution, which adds up
+    rounding errors.
 
     >>> import wengert as wg
     >>> chain = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())
     >>> chain(wg.tensor([1.0, 2.0, 3.0])).toarray().tolist()
     [[4.0, 2.0, 0.0], [2.0, 6.0, 4.0], [0.0, 4.0, 0.0]]
     """
-    return SparseDerivative("sparse_hessian", function, argnum, "star", structure)
+    if mode not in ("star", "acyclic"):
+        raise ArgumentError(f'sparse_hessian: mode is "star" or "acyclic", not {mode!r}')
+    return SparseDerivative("sparse_hessian", function, argnum, mode, structure)
