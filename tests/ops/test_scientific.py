@@ -97,7 +97,7 @@ OF_THE_ORDER = {
 def test_derivatives_of_bessel_functions_by_the_order(name: str) -> None:
     """Relative to the derivative itself. Methods change at the orders -1 and 0, at x^2 = 4 (v + 1), at 25 and 30."""
     points = [1e-3, 0.1, 1.99, 2.01, 8.0, 24.9, 25.1, 29.9, 30.1, 90.0, 700.0]
-    v, x = grid(ORDERS_AND_EDGES, points[::3] if name == "kve" else points)
+    v, x = grid(ORDERS_AND_EDGES, points[:: {"kve": 4, "yv": 2}.get(name, 1)])
     check(slope(getattr(S, name)), mp_slope(OF_THE_ORDER[name]), (v, x), rtol=1e-11)
 
 
