@@ -89,7 +89,7 @@ def _airy_samples() -> Any:
 def jv(v: Any, x: Any, /) -> Node:
     """The Bessel function of the first kind of real order `v`. NaN for `x` below 0, unless `v` is an integer.
 
-    It has derivatives with respect to both arguments; that by the order is NaN for `x` below 0.
+    It has derivatives with respect to both arguments; the one with respect to the order is NaN for `x` below 0.
 
     >>> import wengert as wg
     >>> f"{wg.special.jv(0.5, wg.tensor(1.0)).item():.4f}"
@@ -111,7 +111,7 @@ def yv(v: Any, x: Any, /) -> Node:
 def iv(v: Any, x: Any, /) -> Node:
     """The modified Bessel function of the first kind of real order `v`.
 
-    It has derivatives with respect to both arguments; that by the order is NaN for `x` below 0.
+    It has derivatives with respect to both arguments; the one with respect to the order is NaN for `x` below 0.
 
     >>> import wengert as wg
     >>> f"{wg.special.iv(0.5, wg.tensor(1.0)).item():.4f}"

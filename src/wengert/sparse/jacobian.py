@@ -49,12 +49,12 @@ class Found(NamedTuple):
         return sum(coloring.count(part.colors) for part in self.parts)
 
     def product_of_entries(self) -> np.ndarray[Any, Any]:
-        """For each entry the number of the product that tells it."""
+        """For each entry the number of the product that yields it."""
         product = self.places()[0]
         return product if self.substitution is None else product[self.substitution.unknown]
 
     def places(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """For each entry (of a substitution: unknown) the product that tells it, and where in that.
+        """For each entry (of a substitution: unknown) the product that yields it, and where in that.
 
         The products of later parts are counted on.
         """
@@ -135,7 +135,7 @@ class SparseDerivative:
         return found.direction, found.total
 
     def picture(self, *args: Any, **kwargs: Any) -> Picture:
-        """The structure as an SVG picture: a square for each entry, in the colour of the product that tells it."""
+        """The structure as an SVG picture: a square for each entry, in the colour of the product that yields it."""
         found = self._look(*self._record(args, kwargs)[:2])
         how = f"{found.total} product{'s' if found.total != 1 else ''} ({found.direction})"
         return draw(found.structure, found.product_of_entries(), how)
@@ -256,7 +256,7 @@ def sparse_jacobian(
 
     An index that depends on the argument's values raises; then, or where more is known, `structure` says which entries
     there are (entries outside of it are taken for zero, unchecked). The object remembers what it found, and
-    `structure(*args)`, `colors(*args)` and `picture(*args)` tell.
+    `structure(*args)`, `colors(*args)` and `picture(*args)` show it.
 
     >>> import wengert as wg
     >>> differences = wg.sparse_jacobian(lambda x: x[1:] ** 2 - x[:-1])

@@ -1,6 +1,6 @@
 """A sparse matrix's structure as an SVG picture, made of text alone.
 
-In: a structure, for each entry the number of the product that tells it, and how they are found. Out: `Picture`, which
+In: a structure, for each entry the number of the product that yields it, and how they are found. Out: `Picture`, which
 notebooks show and `save` writes. Up to 100 rows and columns each entry is a square; of larger matrices a square stands
 for a block, the darker the more of it is there.
 """
