@@ -1,11 +1,14 @@
 """Solves of differential equations on the CPU: wengert and SciPy in one process, diffrax in another Python.
 
-    python benchmarks/ode.py [--rows NAME ...] [--calls 20] [--diffrax PYTHON_WITH_DIFFRAX]
+    python benchmarks/ode.py [--rows NAME ...] [--calls 20] [--diffrax]
+
+--diffrax makes `.venv-jax`, where there is none yet, with JAX and diffrax, and adds their rows.
 
 Rows: the Lorenz equations from 0 to 20 at 21 times (float64; Dormand and Prince's method of order 5, tolerances 1e-8),
 the same by a method of order 8 (SciPy's is DOP853; tolerances 1e-10), the gradient of the end at 5 with respect to
 start and parameters (SciPy has none: it solves the forward sensitivity equations, 18 more); and Robertson's stiff
-reactions from 0 to 4e6 at 9 times (rtol 1e-6, atol 1e-10), by Rodas5 beside SciPy's Radau, BDF and LSODA.
+reactions from 0 to 4e6 at 9 times (rtol 1e-6, atol 1e-10), by Rodas5 and Kvaerno5 beside SciPy's Radau, BDF and
+LSODA and diffrax's Kvaerno5.
 SciPy calls Python for
 each slope, which is what its users have. Each row says the least and the median time of a call, in turns, after one
 call that compiles; and the largest relative error, beside SciPy's DOP853 or Radau with tolerances of 1e-13.
@@ -25,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))
 ROWS = ("lorenz-5", "lorenz-8", "lorenz-gradient", "robertson")
 PARAMETERS, RATES = (10.0, 28.0, 8 / 3), (0.04, 1e4, 3e7)
 TIMES = {
@@ -59,12 +63,13 @@ def problem(name: str) -> tuple[Any, tuple[float, ...], tuple[float, ...]]:
 # --- who solves them --------------------------------------------------------------------------------------------------
 
 
-def wengert_call(name: str) -> Call:
+def wengert_call(name: str, method: str | None = None) -> Call:
     import wengert as wg
 
     slope, start, parameters = problem(name)
     rtol, atol = TOLERANCES[name]
-    method = {"lorenz-5": "dopri5", "lorenz-8": "dopri8", "lorenz-gradient": "dopri5", "robertson": "rodas5"}[name]
+    usual = {"lorenz-5": "dopri5", "lorenz-8": "dopri8", "lorenz-gradient": "dopri5", "robertson": "rodas5"}[name]
+    method = method or usual
     ts = TIMES[name]
 
     def solve(y0: Any, args: Any) -> Any:
@@ -135,7 +140,10 @@ def diffrax_call(name: str) -> Call:
 def callers(name: str) -> dict[str, Call]:
     """Who takes part in a row."""
     methods = {"lorenz-8": ["DOP853"], "robertson": ["Radau", "BDF", "LSODA"]}.get(name, ["RK45"])
-    return {"wengert": wengert_call(name), **{f"scipy {one}": scipy_call(name, one) for one in methods}}
+    ours = {"wengert": wengert_call(name)}
+    if name == "robertson":
+        ours["wengert kvaerno5"] = wengert_call(name, "kvaerno5")
+    return {**ours, **{f"scipy {one}": scipy_call(name, one) for one in methods}}
 
 
 def measured(calls: dict[str, Call], exact: Any, count: int) -> dict[str, dict[str, float]]:
@@ -162,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--calls", type=int, default=20)
-    parser.add_argument("--diffrax", help="a Python that has diffrax")
+    parser.add_argument("--diffrax", action="store_true", help="with diffrax, in an environment that is made for it")
     parser.add_argument("--only-diffrax", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for name in options.rows:
@@ -173,10 +181,12 @@ def main() -> None:
             print(json.dumps(found))
             continue
         if options.diffrax:
-            found |= _elsewhere(options.diffrax, name, options.calls)
+            from jax_environment import jax_python
+
+            found |= _elsewhere(jax_python(), name, options.calls)
         for who, row in found.items():
             times = f"{row['least_ms']:9.3f} ms, median {row['median_ms']:9.3f}"
-            print(f"{name:16} {who:14} {times}, error {row['error']:.1e}")
+            print(f"{name:16} {who:16} {times}, error {row['error']:.1e}")
 
 
 def _elsewhere(python: str, name: str, count: int) -> dict[str, dict[str, float]]:

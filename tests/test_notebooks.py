@@ -10,10 +10,14 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glo
 
 
 def test_notebooks_were_found():
-    assert [path.name[0] for path in NOTEBOOKS] == ["1", "2", "3", "4"]
+    assert [path.name[0] for path in NOTEBOOKS] == [str(i) for i in range(1, 10)]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+LONG = {"7-an-orbit", "8-burgers-by-a-network"}
+EACH = [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize("path", EACH)
 def test_a_notebook_runs(path, tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.read(path, as_version=4)

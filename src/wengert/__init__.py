@@ -169,7 +169,20 @@ __all__ = [
 for _module in (devices, dtypes, errors, fft, graph, linalg, random, special, tree, windows):
     _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
 
-_LATER = ("cuda", "data", "distributed", "distributions", "inspect", "learn", "models", "nn", "ode", "optim", "train")
+_LATER = (
+    "cuda",
+    "data",
+    "distributed",
+    "distributions",
+    "inspect",
+    "learn",
+    "models",
+    "nn",
+    "ode",
+    "optim",
+    "sparse",
+    "train",
+)
 """Submodules that are imported when they are first asked for, so that `import wengert` stays quick."""
 
 _FUNCTIONS_LATER = {

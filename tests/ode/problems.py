@@ -11,7 +11,7 @@ import wengert as wg
 from wengert import Tensor
 
 EXPLICIT = ["tsit5", "dopri5", "dopri8"]
-STIFF = ["rodas4", "rodas5"]
+STIFF = ["rodas4", "rodas5", "kvaerno5"]
 ADAPTIVE = [*EXPLICIT, *STIFF]
 
 

@@ -28,7 +28,7 @@ def ending(method: str, **options: Any) -> Any:
     return function
 
 
-@pytest.mark.parametrize("method", ["tsit5", "dopri8", "rodas4"])
+@pytest.mark.parametrize("method", ["tsit5", "dopri8", "rodas4", "kvaerno5"])
 def test_the_discrete_adjoint_is_forward_mode(method: str) -> None:
     function = ending(method, rtol=1e-5, atol=1e-5)
     gradient = flat(wg.grad(function, argnums=(0, 1, 2))(*AT))
@@ -67,7 +67,7 @@ def decaying(rate: Tensor, **options: Any) -> Tensor:
     return wg.ode.solve(lambda t, y, r: -r * y, real(1.0), [0.0, 1.0], rate, rtol=1e-9, atol=1e-9, **options).y
 
 
-@pytest.mark.parametrize("method", ["tsit5", "rodas5"])
+@pytest.mark.parametrize("method", ["tsit5", "rodas5", "kvaerno5"])
 def test_second_derivatives(method: str) -> None:
     twice = wg.grad(wg.grad(lambda rate: decaying(rate, method=method)))
     assert abs(twice(real(0.5)).item() - np.exp(-0.5)) < 1e-7

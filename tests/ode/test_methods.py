@@ -11,6 +11,7 @@ import pytest
 
 import wengert as wg
 from tests.ode.problems import ADAPTIVE, EXPLICIT, STIFF, real, turning
+from wengert.ode.kvaerno import KVAERNO5
 from wengert.ode.rosenbrock_tableaus import RODAS4, RODAS5, Rosenbrock
 from wengert.ode.steps import METHODS
 from wengert.ode.tableaus import DOPRI5, DOPRI8, RK4, TSIT5, Tableau
@@ -99,6 +100,19 @@ def test_rosenbrock_coefficients_satisfy_all_conditions_of_their_order(tableau: 
         assert max(residual(part, alpha, beta, order, theta) for order in range(1, tableau.order)) < 1e-11
 
 
+def test_the_coefficients_of_kvaerno_s_method_satisfy_all_conditions_of_its_order() -> None:
+    a = square(KVAERNO5.a) + np.diag([0.0, *[KVAERNO5.gamma] * 6])
+    assert np.abs(a.sum(1) - KVAERNO5.c).max() < 1e-14
+    b, lower = np.array(KVAERNO5.b), np.array(KVAERNO5.b) - np.array(KVAERNO5.error)
+    assert np.array_equal(b, a[-1]) and np.allclose(lower, a[-2])  # stiffly accurate, both
+    assert max(residual(b, a, a, order) for order in range(1, 6)) < 1e-14
+    assert max(residual(lower, a, a, order) for order in range(1, 5)) < 1e-14
+    assert residual(b, a, a, 6) > 1e-5 and residual(lower, a, a, 5) > 1e-5
+    z = 1e9  # R(z) at -infinity is 0: L-stable
+    assert abs(1 - z * b @ np.linalg.solve(np.eye(7) + z * a, np.ones(7))) < 1e-5
+    assert abs(1 - z * lower @ np.linalg.solve(np.eye(7) + z * a, np.ones(7))) < 1
+
+
 def errors(name: str, steps: int) -> tuple[float, float]:
     """With so many equal steps from 0 to 2: the error at the end, and the largest in the middle of the last step."""
     method, h = METHODS[name], 2.0 / steps
@@ -128,7 +142,7 @@ def errors(name: str, steps: int) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("name", "steps", "order", "within"),
     [("rk4", 16, 4, 4), ("tsit5", 16, 5, 5), ("dopri5", 16, 5, 5), ("dopri8", 8, 8, 7)]
-    + [("rodas4", 16, 4, 4), ("rodas5", 16, 5, 5)],
+    + [("rodas4", 16, 4, 4), ("rodas5", 16, 5, 5), ("kvaerno5", 16, 5, 5)],
 )
 def test_solutions_converge_with_the_order_of_the_method(name: str, steps: int, order: int, within: int) -> None:
     coarse, fine = errors(name, steps), errors(name, 2 * steps)

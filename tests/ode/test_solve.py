@@ -102,3 +102,12 @@ def test_compiled_as_interpreted(method: str) -> None:
     y, steps = program(real(1.0))
     assert steps.item() == apart.steps.item()
     assert max(abs(a.item() - b.item()) for a, b in zip(y, apart.y)) < 1e-12
+
+
+def test_values_between_stiff_steps_are_as_exact() -> None:
+    """Slopes at the ends of steps are not amplified by the stiffness, which Hermite's polynomial would pass on."""
+    start, ts = (real(1.0), real(0.0), real(0.0)), [0.0, 4.0, 4e3, 4e5, 4e6]
+    exact = wg.ode.solve(robertson, start, ts, RATES, method="rodas5", rtol=1e-8, atol=1e-12).ys
+    found = wg.ode.solve(robertson, start, ts, RATES, method="kvaerno5", rtol=1e-6, atol=1e-10).ys
+    for a, b in zip(found, exact):
+        np.testing.assert_allclose(a.numpy()[1:], b.numpy()[1:], rtol=5e-5)

@@ -84,9 +84,47 @@ def test_derivatives_of_bessel_functions_by_x() -> None:
     check(slope(S.i1), lambda x: (mp.besseli(0, x) + mp.besseli(2, x)) / 2, (x,))
 
 
-def test_derivatives_of_k_by_the_order() -> None:
-    v, x = grid([0.5, 1.0, 2.25, 6.0], LOG[1::2])
-    check(slope(S.kv), mp_slope(mp.besselk), (v, x), 1e-9)
+ORDERS_AND_EDGES = [*ORDERS, 1e-9, 1e-3, 7.5, 12.3, 40.5, -0.5, -1.0, -2.25, -3.0, -7.9]
+OF_THE_ORDER = {
+    "jv": mp.besselj,
+    "yv": mp.bessely,
+    "ive": lambda v, x: mp.besseli(v, x) * mp.exp(-x),
+    "kve": lambda v, x: mp.besselk(v, x) * mp.exp(x),
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_ORDER)
+def test_derivatives_of_bessel_functions_by_the_order(name: str) -> None:
+    """Relative to the derivative itself. Methods change at the orders -1 and 0, at x^2 = 4 (v + 1), at 25 and 30."""
+    points = [1e-3, 0.1, 1.99, 2.01, 8.0, 24.9, 25.1, 29.9, 30.1, 90.0, 700.0]
+    v, x = grid(ORDERS_AND_EDGES, points[:: {"kve": 4, "yv": 2}.get(name, 1)])
+    check(slope(getattr(S, name)), mp_slope(OF_THE_ORDER[name]), (v, x), rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive", "kv", "kve"])
+def test_second_and_mixed_derivatives_by_the_order(name: str) -> None:
+    function = getattr(S, name)
+    v, x = grid([0.3, 2.0, -1.5], [1.2, 9.0, 29.0, 31.0])
+    by_order, h = slope(function), 1e-5
+
+    def difference(dv: float, dx: float) -> np.ndarray:
+        ends = [by_order(wg.tensor(v + s * dv), wg.tensor(x + s * dx)).numpy() for s in (1, -1)]
+        return (ends[0] - ends[1]) / (2 * h)
+
+    for argument, step in ((0, (h, 0.0)), (1, (0.0, h))):
+        found = slope(by_order, argument)(wg.tensor(v), wg.tensor(x)).numpy()
+        np.testing.assert_allclose(found, difference(*step), rtol=2e-5)
+
+
+def test_derivatives_by_the_order_at_zero_and_where_there_are_none() -> None:
+    def by_order(function: Any, v: list[float], x: float) -> Any:
+        return slope(function)(wg.tensor(np.array(v)), wg.tensor(np.full(len(v), x))).numpy()
+
+    np.testing.assert_array_equal(by_order(S.jv, [0.0, 1.0, -0.5], 0.0), [-INF, 0.0, NAN])
+    np.testing.assert_array_equal(by_order(S.iv, [0.0, 1.0], 0.0), [-INF, 0.0])
+    np.testing.assert_array_equal(by_order(S.jv, [2.0], -1.0), [NAN])  # real at integers alone
+    np.testing.assert_array_equal(by_order(S.jv, [2.0], INF), [0.0])
+    np.testing.assert_array_equal(by_order(S.kv, [0.0, 2.0], 1.0)[0], 0.0)
 
 
 def test_airy() -> None:
@@ -221,13 +259,10 @@ def test_small_dtypes_stay_and_integers_become_floats() -> None:
     assert S.bessel_j0(wg.tensor(1)).dtype is wg.float32
 
 
-@pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive"])
-def test_there_is_no_derivative_by_most_orders(name: str) -> None:
-    function = getattr(S, name)
-    with pytest.raises(wg.errors.GradientError, match="order v"):
-        wg.grad(lambda v: wg.sum(function(v, wg.tensor(1.5))))(wg.tensor(0.5))
-    with pytest.raises(wg.errors.GradientError, match="order v"):
-        wg.jvp(lambda v: function(v, wg.tensor(1.5)), (wg.tensor(0.5),), (wg.tensor(1.0),))
+@pytest.mark.parametrize("degree", [S.legendre_polynomial_p, S.chebyshev_polynomial_t, S.hermite_polynomial_h])
+def test_a_degree_is_a_step_and_a_gradient_of_integers_an_error(degree: Any) -> None:
+    with pytest.raises(wg.errors.WengertError):
+        wg.grad(lambda n: degree(wg.tensor(0.3), n))(wg.tensor(3))
 
 
 def test_bad_arguments() -> None:

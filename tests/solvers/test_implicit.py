@@ -276,3 +276,29 @@ def test_solutions_nest_map_and_have_jets_and_sparse_jacobians() -> None:
         1
     ]
     close(np.stack([d.numpy() for d in derivatives]), [1 / 4, -1 / 32, 3 / 256])
+
+
+def test_gradients_take_a_tenth_of_the_memory_of_the_iterations(monkeypatch) -> None:
+    """By what a compiled step needs: unrolled, every state is kept; through the solution, a few vectors are."""
+    n, steps = 2000, 300
+    zero = wg.zeros(n, dtype=wg.float64)
+    stiffness, source = wg.tensor(0.95, dtype=wg.float64), wg.tensor(RNG.normal(size=n))
+
+    def sweep(x, k, b):
+        return wg.tanh(0.45 * k * (wg.pad(x[1:], (0, 1)) + wg.pad(x[:-1], (1, 0)))) + b
+
+    def by_iterations(k, b):
+        return (wg.scan(lambda x, _: (sweep(x, k, b), None), zero, length=steps)[0] ** 2).sum()
+
+    def by_solution(k, b):
+        return (wg.fixed_point(sweep, zero, k, b) ** 2).sum()
+
+    gradients, peaks = [], []
+    monkeypatch.setattr(wg.config, "tier", "auto")
+    for loss in (by_iterations, by_solution):
+        step = wg.compile(wg.grad(loss, (0, 1)))
+        gradients.append(step(stiffness, source))
+        peaks.append(step.memory().peak)
+    for expected, found in zip(*gradients):
+        close(found, expected, 1e-10)
+    assert peaks[1] * 10 < peaks[0]

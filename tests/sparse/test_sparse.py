@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.csgraph
 
 import wengert as wg
 from wengert.core.errors import ArgumentError, GradientError, ShapeError
-from wengert.sparse import coloring
+from wengert.sparse import acyclic, coloring
 
 N = 8
 X = np.random.default_rng(0).uniform(0.5, 1.5, N)
@@ -214,3 +216,124 @@ def test_without_scipy_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     with pytest.raises(ArgumentError, match="SciPy, which is not installed"):
         wg.sparse_jacobian(lambda x: x)(X)
+
+
+# --- mixed directions and pictures ----------------------------------------------------------------------------------
+
+
+def arrow(x):
+    """The first result reads all variables, every other one the first variable and its own."""
+    return wg.concat([(x**2).sum()[None], x[1:] ** 3 * x[0]])
+
+
+def test_an_arrow_matrix_takes_three_products() -> None:
+    x = np.linspace(0.5, 1.5, 40)
+    jacobian = wg.sparse_jacobian(arrow)
+    assert jacobian.colors(x) == ("mixed", 3)
+    assert wg.sparse_jacobian(arrow, mode="forward").colors(x) == ("forward", 40)
+    np.testing.assert_allclose(jacobian(x).toarray(), wg.jacobian(arrow)(x).numpy(), rtol=1e-14)
+    assert jacobian(x).nnz == 40 + 2 * 39
+
+
+def test_several_dense_rows_and_columns() -> None:
+    rng = np.random.default_rng(2)
+    weights = np.where(rng.uniform(size=(30, 50)) < 0.05, 1.0, 0)
+    weights[[3, 17]] = 1 + rng.uniform(size=(2, 50))
+    weights[:, [5, 40]] = 1 + rng.uniform(size=(30, 2))
+    a = wg.sparse.csr(weights)
+    f = lambda x: wg.sin(a @ x)
+    jacobian, x = wg.sparse_jacobian(f), rng.normal(size=50)
+    direction, products = jacobian.colors(x)
+    single = [wg.sparse_jacobian(f, mode=mode).colors(x)[1] for mode in ("forward", "reverse")]
+    assert direction == "mixed" and products * 2 < min(single)
+    np.testing.assert_allclose(jacobian(x).toarray(), wg.jacobian(f)(x).numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_rule_for_reverse_mode_alone_is_not_mixed() -> None:
+    f = lambda x: wg.concat([(x**2).sum()[None], straight_through(x[1:]) * x[0]])
+    assert wg.sparse_jacobian(f).colors(X)[0] == "reverse"
+
+
+def test_the_structure_as_a_picture(tmp_path) -> None:
+    x = np.linspace(0.5, 1.5, 9)
+    picture = wg.sparse_jacobian(arrow).picture(x)
+    root = ElementTree.fromstring(picture.svg)
+    squares = root.findall("{*}rect")[1:]
+    assert len(squares) == 9 + 2 * 8
+    assert len({square.get("fill") for square in squares}) == 3
+    assert root.find("{*}text").text == "9 x 9, 25 entries, 3 products (mixed)"
+    picture.save(tmp_path / "arrow.svg")
+    assert (tmp_path / "arrow.svg").read_text() == picture._repr_svg_()
+    large = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum()).picture(np.ones(1000))
+    blocks = ElementTree.fromstring(large.svg).findall("{*}rect")[1:]
+    assert len(blocks) == 100 + 2 * 99  # a square for ten rows and columns
+    assert len(large.svg) < 50_000
+
+
+# --- as a value of a program ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [arrow, EXACT["tridiagonal"][0], lambda x: wg.concat([x, x])])
+def test_derivatives_as_values_are_compiled_and_differentiated(function) -> None:
+    jacobian = wg.sparse_jacobian(function)
+    compiled = wg.compile(jacobian.csr)
+    for x in (X, X + 0.5):
+        np.testing.assert_allclose(compiled(wg.tensor(x)).toscipy().toarray(), jacobian(x).toarray(), rtol=1e-14)
+    v = np.arange(1.0, N + 1)
+    found = wg.grad(lambda x: ((jacobian.csr(x) @ v) ** 2).sum())(X)
+    expected = wg.grad(lambda x: (wg.jvp(function, (x,), (wg.tensor(v),))[1] ** 2).sum())(X)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_newton_step_with_a_sparse_hessian_in_one_program() -> None:
+    energy = lambda x: ((x[1:] - x[:-1] ** 2) ** 2).sum() + (x**4).sum()
+    hessian = wg.sparse_hessian(energy)
+    step = wg.compile(lambda x: x - wg.sparse.spsolve(hessian.csr(x), wg.grad(energy)(x)))
+    x = wg.tensor(X)
+    for _ in range(30):
+        x = step(x)
+    assert abs(wg.grad(energy)(x).numpy()).max() < 1e-4
+    empty = wg.sparse_jacobian(lambda x: wg.floor(x))
+    assert empty.csr(X).nnz == 0
+
+
+# --- acyclic colours ------------------------------------------------------------------------------------------------
+
+
+def test_acyclic_colours_take_fewer_products_than_star_colours() -> None:
+    chain = lambda x: (wg.sin(x[1:]) * x[:-1] ** 2).sum()
+    x = np.linspace(0.5, 1.5, 50)
+    hessian = wg.sparse_hessian(chain, mode="acyclic")
+    assert hessian.colors(x) == ("acyclic", 2) and wg.sparse_hessian(chain).colors(x) == ("star", 3)
+    expected = wg.sparse_hessian(chain)(x).toarray()
+    np.testing.assert_allclose(hessian(x).toarray(), expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        wg.compile(hessian.csr)(wg.tensor(x)).toscipy().toarray(), expected, rtol=1e-11, atol=1e-12
+    )
+    assert len(ElementTree.fromstring(hessian.picture(x).svg).findall("{*}rect")[1:]) == 50 + 2 * 49
+    with pytest.raises(ArgumentError, match='"star" or "acyclic"'):
+        wg.sparse_hessian(chain, mode="forward")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_acyclic_colours_of_random_structures(seed: int) -> None:
+    """No two colours have a cycle, and substitution gives back the entries."""
+    rng = np.random.default_rng(seed)
+    n = 30
+    half = np.triu(np.where(rng.uniform(size=(n, n)) < 0.12, rng.normal(size=(n, n)), 0))
+    values = half + half.T
+    structure = scipy.sparse.csr_array(values != 0)
+    colors = acyclic.acyclic_colors(structure)
+    for a in range(colors.max() + 1):
+        for b in range(a):
+            both = np.flatnonzero((colors == a) | (colors == b))
+            edges = scipy.sparse.csr_array(np.triu(values[np.ix_(both, both)] != 0, 1))
+            trees, _ = scipy.sparse.csgraph.connected_components(edges, directed=False)
+            assert edges.nnz == both.size - trees  # a forest
+        same = np.flatnonzero(colors == a)
+        assert not np.any(values[np.ix_(same, same)] - np.diag(np.diag(values)[same]))
+    assert coloring.count(colors) <= coloring.count(coloring.star_colors(structure))
+    found = acyclic.substitution(structure, colors)
+    sums = (coloring.seeds(colors, float) @ values)[found.product, found.place]
+    entries = found.sums.factors(np.ones(found.sums.count)).solve(sums)[found.unknown]
+    np.testing.assert_allclose(entries, values[structure.nonzero()], rtol=1e-9, atol=1e-10)

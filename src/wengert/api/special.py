@@ -1,7 +1,7 @@
 """`wg.special`: special functions by the names that PyTorch and SciPy have for them.
 
-All are computed in float64 whatever the dtype, and have derivatives to any order; if there is none with respect to an
-argument (the order of most Bessel functions), an error says so.
+All are computed in float64 whatever the dtype, and have derivatives to any order, also with respect to orders and
+shapes. The degree of a polynomial is an integer, and the function a step in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Nested containers: dicts, lists, tuples, named tuples and dataclasses of values, flattened and rebuilt.
 
-`flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container.
+`flatten` gives the leaves in order and the structure; `unflatten` is its inverse. None is an empty container. A
+field of a dataclass with `metadata={"static": True}` is a part of the structure.
 """
 
 from __future__ import annotations
@@ -117,8 +118,11 @@ def _container(tree: Any, leaves: list[Any], attributes: bool) -> Structure | No
     if isinstance(tree, (list, tuple)):
         return _structure(kind, (), tuple([_take_apart(value, leaves, attributes) for value in tree]))
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = tuple(field.name for field in dataclasses.fields(tree))
-        return _structure(kind, names, tuple([_take_apart(getattr(tree, name), leaves, attributes) for name in names]))
+        fields = dataclasses.fields(tree)
+        names = [field.name for field in fields if not field.metadata.get("static")]
+        fixed = [(field.name, getattr(tree, field.name)) for field in fields if field.metadata.get("static")]
+        parts = tuple([_take_apart(getattr(tree, name), leaves, attributes) for name in names])
+        return _structure(kind, (*names, *fixed), parts)
     return None
 
 
@@ -166,7 +170,8 @@ def _put_together(structure: Structure, leaves: Any) -> Any:
         return kind(*parts)
     if issubclass(kind, (list, tuple)):
         return kind(parts)
-    return _dataclass(kind, dict(zip(structure.keys, parts)))
+    fixed = dict(structure.keys[len(parts) :])
+    return _dataclass(kind, {**dict(zip(structure.keys, parts)), **fixed})
 
 
 def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:

@@ -12,12 +12,13 @@ from wengert import Tensor
 from wengert.core import tree
 from wengert.core.dtypes import FLOATING
 from wengert.core.errors import ArgumentError, DTypeError, ShapeError
+from wengert.ode import jacobians
 from wengert.ode.continuous import solved_with_adjoint
 from wengert.ode.control import Tolerances
 from wengert.ode.discrete import Solved, solved
 from wengert.ode.failures import EVENT, checked
 from wengert.ode.loop import Rules
-from wengert.ode.steps import METHODS, Method
+from wengert.ode.steps import METHODS, Method, prepared
 from wengert.ode.system import Leaves, System, leaves_of, system
 
 
@@ -60,6 +61,7 @@ def solve(
     event_direction: int = 0,
     adjoint: str = "discrete",
     memory: Any = None,
+    jacobian: Any = "dense",
 ) -> Trajectory:
     """Solve y' = f(t, y, args) from y(ts[0]) = y0, and give y at all times `ts`, which go up or down.
 
@@ -71,7 +73,8 @@ def solve(
         ts: at least two times, a tensor or a list.
         args: what f is given as its third argument, as it is.
         method: "tsit5", "dopri5", "dopri8" (explicit), "rodas4", "rodas5" (for stiff systems: Rosenbrock methods with
-            the Jacobian by forward mode), or "rk4" with a fixed `step_size`.
+            the Jacobian by forward mode), "kvaerno5" (for stiff systems: an ESDIRK method, whose stages are found by
+            Newton's method), or "rk4" with a fixed `step_size`.
         rtol: the error of a step, relative to the state's elements.
         atol: the error of a step near 0; a number, or one for each leaf of y0 (a container like y0).
         first_step: the length of the first step, if it is not to be guessed.
@@ -82,6 +85,8 @@ def solve(
         adjoint: "discrete" differentiates the steps as they were taken, in every mode and to any order. "continuous"
             solves the adjoint equation back in time: its memory does not grow, its error is that of the tolerances.
         memory: how many bytes of states the backward pass of "discrete" may keep, see `wg.while_loop`.
+        jacobian: of a stiff method: "dense", "sparse" (its structure is read off f and coloured, and the systems go
+            through `wg.sparse.spsolve`), or a sparse matrix that says which entries there are.
 
     >>> import wengert as wg
     >>> found = wg.ode.solve(lambda t, y, rate: -rate * y, wg.tensor(2.0, dtype=wg.float64), [0.0, 1.0], 0.5)
@@ -92,6 +97,7 @@ def solve(
     times = _times(ts, leaves[0])
     chosen = _method(method, step_size, first_step, max_steps)
     tolerances = _tolerances(rtol, atol, y0, leaves)
+    chosen = prepared(chosen, jacobians.chosen(jacobian), tolerances)
     problem = system(f, args, leaves, structure)
     rules = Rules(problem.slope, chosen, tolerances, step_size, first_step, max_steps, memory, None, event_direction)
     if event is not None:

@@ -15,10 +15,11 @@ import numpy as np
 
 import wengert as wg
 from wengert import Tensor
-from wengert.ode import rosenbrock_tableaus, tableaus
-from wengert.ode.factored import factored
+from wengert.ode import jacobians, rosenbrock_tableaus, tableaus
+from wengert.ode.kvaerno import KVAERNO5, DiagonalTableau
 from wengert.ode.rosenbrock_tableaus import Rosenbrock
-from wengert.ode.system import Leaves, Slope, combined, plus, ravel, times, unravel
+from wengert.ode.stages import stage
+from wengert.ode.system import Leaves, Slope, combined, plus, ravel, size_of, times, unravel
 from wengert.ode.tableaus import Tableau
 
 
@@ -79,13 +80,19 @@ class Explicit:
         step = self.attempt(f, t, y, slope, h)
         if self.tableau.within is not None:
             return _polynomial(y, self.tableau.within, step.stages)
-        ends = [(y, slope), (step.y, step.slope)]
-        for i in range(self.tableau.inner):
-            part = self.attempt(f, t, y, slope, h * ((i + 1) / (self.tableau.inner + 1)))
-            ends.insert(i + 1, (part.y, part.slope))
-        changes = [[a - b for a, b in zip(at, y)] for at, _ in ends[1:]]
-        moved = [times(h, found) for _, found in ends]
-        return _polynomial(y, _hermite(len(ends)), [*changes, *moved])
+        parts = [self.attempt(f, t, y, slope, h * share) for share in _shares(self.tableau.inner)]
+        return _by_hermite(y, slope, h, [*parts, step])
+
+
+def _shares(inner: int) -> list[float]:
+    return [(i + 1) / (inner + 1) for i in range(inner)]
+
+
+def _by_hermite(y: Leaves, slope: Leaves, h: Tensor, parts: Sequence[Attempt]) -> list[Leaves]:
+    """Through the beginning of a step and the ends of evenly spaced parts of it."""
+    changes = [[a - b for a, b in zip(part.y, y)] for part in parts]
+    moved = [times(h, found) for found in (slope, *[part.slope for part in parts])]
+    return _polynomial(y, _hermite(len(moved)), [*changes, *moved])
 
 
 @lru_cache
@@ -110,8 +117,8 @@ class LinearlyImplicit:
 
     adaptive = True
 
-    def __init__(self, tableau: Rosenbrock) -> None:
-        self.tableau = tableau
+    def __init__(self, tableau: Rosenbrock, jacobian: jacobians.Jacobian = jacobians.dense) -> None:
+        self.tableau, self.jacobian = tableau, jacobian
         self.name, self.order, self.error_order = tableau.name, tableau.order, tableau.error_order
         self.degree = len(tableau.within)
 
@@ -121,10 +128,10 @@ class LinearlyImplicit:
         def along(t: Tensor, at: Tensor) -> Tensor:
             return ravel(f(t, unravel(at, y)))
 
-        matrix = wg.jacobian(lambda at: along(t, at), mode="forward")(start)
+        linearized = self.jacobian(lambda at: along(t, at), start)
         _, by_time = wg.jvp(lambda t: along(t, start), (t,), (wg.ones_like(t),))
         # times h gamma, so that a short step has a matrix near I: (I - h gamma J) u = h gamma (...)
-        solved = factored(wg.eye(start.shape[0], dtype=start.dtype) - h * table.gamma * matrix)
+        solved = linearized(h * table.gamma)
         stages: list[Leaves] = []
         for row, others, c, d in zip(table.a, table.c_matrix, table.c, table.d):
             found = ravel(slope) if not row else along(t + c * h, plus([start], combined(row, stages))[0])
@@ -138,8 +145,88 @@ class LinearlyImplicit:
         return _polynomial(y, self.tableau.within, self.attempt(f, t, y, slope, h).stages)
 
 
+class Scale(Protocol):
+    """What a tolerance is to a method: the size of an error of 1, by element."""
+
+    def scale(self, y: Leaves, other: Leaves) -> Leaves:
+        """For a state between these two."""
+
+
+class DiagonallyImplicit:
+    """An ESDIRK method: one LU factorisation a step, with which every stage is found by Newton's method.
+
+    Stages are solved to a hundredth of the tolerance; without one, to rounding.
+    """
+
+    adaptive = True
+    inner = 1
+
+    def __init__(
+        self,
+        tableau: DiagonalTableau,
+        jacobian: jacobians.Jacobian = jacobians.dense,
+        tolerance: Scale | None = None,
+    ) -> None:
+        self.tableau, self.jacobian, self.tolerance = tableau, jacobian, tolerance
+        self.name, self.order, self.error_order = tableau.name, tableau.order, tableau.order
+        self.degree = 2 * self.inner + 3
+
+    def attempt(self, f: Slope, t: Tensor, y: Leaves, slope: Leaves, h: Tensor) -> Attempt:
+        table, start = self.tableau, ravel(y)
+        scale = h * table.gamma
+
+        def along(t: Tensor, at: Tensor) -> Tensor:
+            return ravel(f(t, unravel(at, y)))
+
+        solve = self.jacobian(lambda at: along(t, at), wg.stop_gradient(start))(wg.stop_gradient(scale))
+        stages: list[Leaves] = [[h * ravel(slope)]]
+        allowed = self._allowed(y)
+        for row, c in zip(table.a[1:], table.c[1:]):
+            base = plus([start], combined(row, stages))[0]
+
+            def residual(z: Tensor, base: Tensor = base, c: float = c) -> Tensor:
+                return z - base - scale * along(t + c * h, z)
+
+            found = stage(
+                residual,
+                base + table.gamma * stages[-1][0],
+                solve,
+                lambda change: size_of([change], [allowed]),
+                preconditioned=self.jacobian is not jacobians.dense,
+            )
+            # what f gives there would enlarge the error of the stage where the system is stiff
+            stages.append([(found - base) / table.gamma])
+        error = combined(table.error, stages) or [wg.zeros_like(start)]
+        # the last stage is the slope at the end as well: f would amplify how far that is off by the stiffness
+        slope = unravel(stages[-1][0] / wg.where(h == 0, 1.0, h), y)
+        return Attempt(unravel(found, y), slope, unravel(error[0], y), [unravel(one[0], y) for one in stages])
+
+    def _allowed(self, y: Leaves) -> Tensor:
+        """The size of a correction that is small enough, by element."""
+        values = [wg.stop_gradient(one) for one in y]
+        if self.tolerance is not None:
+            return 0.01 * ravel(self.tolerance.scale(values, values))
+        whole = wg.abs(ravel(values))
+        eps = wg.finfo(whole.dtype).eps
+        return 100 * eps * (whole + wg.max(whole)) + wg.finfo(whole.dtype).smallest_normal
+
+    def within(self, f: Slope, t: Tensor, y: Leaves, slope: Leaves, h: Tensor) -> list[Leaves]:
+        parts = [self.attempt(f, t, y, slope, h * share) for share in (*_shares(self.inner), 1.0)]
+        return _by_hermite(y, slope, h, parts)
+
+
+def prepared(method: Method, jacobian: jacobians.Jacobian, tolerance: Scale) -> Method:
+    """A method for one solve: with its Jacobian and its tolerances."""
+    if isinstance(method, LinearlyImplicit):
+        return LinearlyImplicit(method.tableau, jacobian)
+    if isinstance(method, DiagonallyImplicit):
+        return DiagonallyImplicit(method.tableau, jacobian, tolerance)
+    return method
+
+
 METHODS: dict[str, Method] = {
     **{one.name: Explicit(one) for one in (tableaus.TSIT5, tableaus.DOPRI5, tableaus.DOPRI8, tableaus.RK4)},
     **{one.name: LinearlyImplicit(one) for one in (rosenbrock_tableaus.RODAS4, rosenbrock_tableaus.RODAS5)},
+    KVAERNO5.name: DiagonallyImplicit(KVAERNO5),
 }
 """The methods by their names."""

@@ -254,7 +254,9 @@ def _k_integral(v: Array, x: Array, scaled: bool, n: int, m: int) -> Array:
         t = i * h
         risen = 2 * np.sinh(t / 2) ** 2  # cosh t - 1, exactly
         fall = x * risen if scaled else x * (risen + 1)
-        side = 0.5 * (np.exp(v * t - fall) + (-1) ** n * np.exp(-v * t - fall))
+        odd = np.exp(-fall) * np.sinh(np.clip(v * t, -1, 1))  # near order 0 a difference of exponentials loses digits
+        both = 0.5 * (np.exp(v * t - fall) + (-1) ** n * np.exp(-v * t - fall))
+        side = np.where(np.abs(v * t) < 1, odd, both) if n % 2 else both
         weight = t**n * (-(risen if scaled else risen + 1)) ** m
         total += (0.5 if i == 0 else 1.0) * weight * side
     return total * h

@@ -1,8 +1,8 @@
-"""Bessel functions as ops, with derivatives with respect to `x`, and to the order where a closed form or an integral
-exists.
+"""Bessel functions as ops: their derivatives by `x` and by the order, to any order of both.
 
-The references are in `bessel`. Derivatives with respect to `x` are other orders of the same function, or (`m`) the next
-derivative of a scaled one, for which differences of orders would lose digits.
+The references are in `bessel` and, of derivatives by the order (`n`), in `bessel_orders`. Derivatives by `x` are other
+orders of the same function, or (`m`) the next derivative of a scaled one, which differences of orders would lose
+digits of.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from wengert.core.graph import Node
-from wengert.ops import bessel
+from wengert.ops import bessel, bessel_orders
 from wengert.ops.formulas import sin_over
-from wengert.ops.parameters import Several, missing, real_operands
-
-_BY_ORDER = "kv and kve have one"
+from wengert.ops.parameters import Several, real_operands
 
 
 def _samples(low: float, high: float, **attrs: Any) -> Any:
@@ -32,21 +30,27 @@ def _samples(low: float, high: float, **attrs: Any) -> Any:
 
 JV: Several = Several(
     "jv",
-    bessel.jv,
-    (missing("jv", "the order v", _BY_ORDER), lambda y, v, x: 0.5 * (JV(v - 1, x) - JV(v + 1, x))),
-    samples=_samples(0.3, 30.0),
+    bessel_orders.jv,
+    (
+        lambda y, v, x: JV(v, x, **_next(y, "n")),
+        lambda y, v, x: 0.5 * (JV(v - 1, x, **y.attrs) - JV(v + 1, x, **y.attrs)),
+    ),
+    samples=_samples(0.3, 30.0, n=0),
 )
 YV: Several = Several(
     "yv",
-    bessel.yv,
-    (missing("yv", "the order v", _BY_ORDER), lambda y, v, x: 0.5 * (YV(v - 1, x) - YV(v + 1, x))),
-    samples=_samples(0.3, 30.0),
+    bessel_orders.yv,
+    (
+        lambda y, v, x: YV(v, x, **_next(y, "n")),
+        lambda y, v, x: 0.5 * (YV(v - 1, x, **y.attrs) - YV(v + 1, x, **y.attrs)),
+    ),
+    samples=_samples(0.3, 30.0, n=0),
 )
 IV: Several = Several(
     "iv",
-    bessel.iv,
-    (missing("iv", "the order v", _BY_ORDER), lambda y, v, x: IV(v, x, **_next(y, "m"))),
-    samples=_samples(0.3, 40.0, scaled=True, m=0),
+    bessel_orders.iv,
+    (lambda y, v, x: IV(v, x, **_next(y, "n")), lambda y, v, x: IV(v, x, **_next(y, "m"))),
+    samples=_samples(0.3, 40.0, scaled=True, m=0, n=0),
 )
 KV: Several = Several(
     "kv",
@@ -85,35 +89,35 @@ def _airy_samples() -> Any:
 def jv(v: Any, x: Any, /) -> Node:
     """The Bessel function of the first kind of real order `v`. NaN for `x` below 0, unless `v` is an integer.
 
-    There is no derivative with respect to the order.
+    It has derivatives with respect to both arguments; the one with respect to the order is NaN for `x` below 0.
 
     >>> import wengert as wg
     >>> f"{wg.special.jv(0.5, wg.tensor(1.0)).item():.4f}"
     '0.6714'
     """
-    return JV(*real_operands("jv", v, x))
+    return JV(*real_operands("jv", v, x), n=0)
 
 
 def yv(v: Any, x: Any, /) -> Node:
-    """The Bessel function of the second kind of real order `v`. There is no derivative with respect to the order.
+    """The Bessel function of the second kind of real order `v`, with derivatives with respect to both arguments.
 
     >>> import wengert as wg
     >>> f"{wg.special.yv(0.5, wg.tensor(1.0)).item():.4f}"
     '-0.4311'
     """
-    return YV(*real_operands("yv", v, x))
+    return YV(*real_operands("yv", v, x), n=0)
 
 
 def iv(v: Any, x: Any, /) -> Node:
     """The modified Bessel function of the first kind of real order `v`.
 
-    There is no derivative with respect to the order.
+    It has derivatives with respect to both arguments; the one with respect to the order is NaN for `x` below 0.
 
     >>> import wengert as wg
     >>> f"{wg.special.iv(0.5, wg.tensor(1.0)).item():.4f}"
     '0.9377'
     """
-    return IV(*real_operands("iv", v, x), scaled=False, m=0)
+    return IV(*real_operands("iv", v, x), scaled=False, m=0, n=0)
 
 
 def ive(v: Any, x: Any, /) -> Node:
@@ -123,12 +127,11 @@ def ive(v: Any, x: Any, /) -> Node:
     >>> f"{wg.special.ive(0.0, wg.tensor(1000.0)).item():.5f}"
     '0.01262'
     """
-    return IV(*real_operands("ive", v, x), scaled=True, m=0)
+    return IV(*real_operands("ive", v, x), scaled=True, m=0, n=0)
 
 
 def kv(v: Any, x: Any, /) -> Node:
-    """The modified Bessel function of the second kind of real order `v`; it is differentiable with respect to the order
-    too.
+    """The modified Bessel function of the second kind of real order `v`, with derivatives by both arguments.
 
     >>> import wengert as wg
     >>> f"{wg.special.kv(0.5, wg.tensor(1.0)).item():.4f}"

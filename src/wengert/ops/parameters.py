@@ -1,9 +1,7 @@
-"""Functions of several real operands without a C form, or whose derivative with respect to an operand is a separate
-function.
+"""Functions of several real operands without C, or whose derivative in one operand is a function of its own.
 
 `Several` is an elementwise op with attributes: its reference is computed in float64 whatever the dtype, its derivative
-with respect to an operand is a function, None (the op is piecewise constant in it) or `missing`, which raises an error
-with the op's name.
+by an operand is a function, or None: it is a step there.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from wengert.core.dtypes import float64, promote
-from wengert.core.errors import DTypeError, GradientError
+from wengert.core.errors import DTypeError
 from wengert.core.graph import Node
 from wengert.ops.core import cast, operands
 from wengert.ops.elementwise import SMOOTH_REAL, add, safe_multiply
@@ -75,16 +73,6 @@ def _in_float64(reference: Callable[..., Any], xs: Sequence[Any], attrs: dict[st
     wide = np.broadcast_arrays(*[np.asarray(x, float64) for x in xs])
     with np.errstate(all="ignore"):
         return np.asarray(reference(*[x.reshape(-1) for x in wide], **attrs)).reshape(wide[0].shape)
-
-
-def missing(name: str, argument: str, instead: str = "") -> Callable[..., Any]:
-    """The placeholder for an unknown derivative: it raises an error when it is needed."""
-
-    def refuse(y: Node, *sources: Node) -> Any:
-        hint = f"; {instead}" if instead else f"; hold it fixed with wg.stop_gradient({argument})"
-        raise GradientError(f"{name}: there is no derivative with respect to {argument}{hint}")
-
-    return refuse
 
 
 def real_operands(name: str, *values: Any) -> list[Node]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from wengert.api import functions as fn
 from wengert.api.creation import tensor
-from wengert.api.linalg import pinv
 from wengert.autodiff.cond import while_loop
 from wengert.autodiff.scan import scan
 from wengert.tensor import Tensor
@@ -110,9 +109,8 @@ def gmres(
 
     def step(s: Any) -> Any:
         basis, hessenberg = _arnoldi(lambda v: product(preconditioner(v)), s["r"], m)
-        first = norm(s["r"])[..., None] * _unit(0, m + 1, b)[:, None]
-        y = fn.matmul(pinv(hessenberg), first)
-        moved = preconditioner(fn.matmul(fn.matrix_transpose(y), basis[..., :m, :])[..., 0, :])
+        y = _least_squares(hessenberg, norm(s["r"]))
+        moved = preconditioner(fn.matmul(y[..., None, :], basis[..., :m, :])[..., 0, :])
         x = fn.where(norm(s["r"]) > allowed, s["x"] + moved, s["x"])
         return {"x": x, "r": b - product(x), "k": s["k"] + m}
 
@@ -120,8 +118,46 @@ def gmres(
     return KrylovResult(end["x"], end["k"], norm(end["r"]))
 
 
-def _unit(place: Any, size: int, like: Tensor) -> Tensor:
-    return (fn.arange(size) == place).astype(like.dtype)
+def _least_squares(hessenberg: Tensor, length: Tensor) -> Tensor:
+    """The y that makes `hessenberg @ y` nearest to `length` times the first unit vector, by Givens rotations.
+
+    Where a diagonal element is 0 but for rounding, the space holds the solution without it, and y is 0 there.
+    """
+    m = hessenberg.shape[-1]
+    rows, columns = fn.arange(m + 1), fn.arange(m)
+    right = fn.where(rows == 0, length, fn.zeros_like(length))
+
+    def row(matrix: Tensor, k: Tensor) -> Tensor:
+        return fn.sum(fn.where(rows[:, None] == k, matrix, 0), axis=-2)
+
+    def place(vector: Tensor, numbers: Tensor, k: Tensor) -> Tensor:
+        return fn.sum(fn.where(numbers == k, vector, 0), axis=-1, keepdims=True)
+
+    def rotated(state: Any, k: Tensor) -> tuple[Any, None]:
+        matrix, right = state
+        upper, lower = row(matrix, k), row(matrix, k + 1)
+        first, second = place(right, rows, k), place(right, rows, k + 1)
+        a, b = place(upper, columns, k), place(lower, columns, k)
+        size = fn.sqrt(a * a + b * b)
+        still = size == 0
+        c, s = fn.where(still, 1, a / fn.where(still, 1, size)), fn.where(still, 0, b / fn.where(still, 1, size))
+        above, below = (c * upper + s * lower)[..., None, :], (c * lower - s * upper)[..., None, :]
+        matrix = fn.where(rows[:, None] == k, above, fn.where(rows[:, None] == k + 1, below, matrix))
+        right = fn.where(rows == k, c * first + s * second, fn.where(rows == k + 1, c * second - s * first, right))
+        return (matrix, right), None
+
+    (triangle, right), _ = scan(rotated, (hessenberg, right), columns)
+    tiny = 10 * np.finfo(hessenberg.dtype).eps * fn.max(abs(hessenberg), axis=(-2, -1))[..., None]
+
+    def solved(y: Tensor, k: Tensor) -> tuple[Tensor, None]:
+        upper = row(triangle, k)
+        diagonal = place(upper, columns, k)
+        able = abs(diagonal) > tiny
+        rest = place(right, rows, k) - fn.sum(upper * y, axis=-1, keepdims=True)
+        return fn.where(columns == k, fn.where(able, rest / fn.where(able, diagonal, 1), 0), y), None
+
+    y, _ = scan(solved, fn.zeros_like(hessenberg[..., 0, :]), columns, reverse=True)
+    return y
 
 
 def _arnoldi(product: Product, r: Tensor, m: int) -> tuple[Tensor, Tensor]:

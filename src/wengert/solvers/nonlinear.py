@@ -16,6 +16,7 @@ from wengert.ops.core import stop_gradient
 from wengert.solvers.converged import converged
 from wengert.solvers.flat import Flat
 from wengert.solvers.implicit import (
+    DENSE,
     LinearSolver,
     accuracy,
     allowed_residual,
@@ -75,11 +76,12 @@ def fixed_point(
     linear: str | None = None,
     info: bool = False,
 ) -> Any:
-    """Solve `function(x, *args) = x` for x, by applying the function repeatedly, starting from `x0`.
+    """The x with `function(x, *args) = x`, by applying the function again and again from `x0`.
 
-    The iteration has converged once a step changes no element by more than `tol` (1e-12 in float64, times the largest
-    element where that is larger than 1); if it does not converge, reading x raises an error. Derivatives, `linear` and
-    `info` are as in `root`.
+    It ends where a step changes no element by more than `tol` (1e-12 in float64, times the largest element where that
+    is larger than 1), or looking at x raises. Derivatives, `linear` and `info` are those of `root`, but that beyond 400
+    unknowns "bicgstab" is the default: where applying the function converges it does, too, in the memory of ten vectors
+    ("gmres" keeps 40).
 
     >>> import wengert as wg
     >>> x = wg.fixed_point(wg.cos, wg.tensor(1.0, dtype=wg.float64))
@@ -90,7 +92,7 @@ def fixed_point(
     flat = Flat("fixed_point", x0)
     rest = lambda v: Tensor(flat.ravel(step(flat.unravel(v)))) - v  # noqa: E731
     condition, constants = bodies.close(bodies.record("fixed_point", rest, (flat.vector,)).graph)
-    how = linear_solver("fixed_point", linear)
+    how = linear_solver("fixed_point", "bicgstab" if linear is None and flat.vector.size > DENSE else linear)
     with recorded_as(recording.location, False):
         frozen = [stop_gradient(c) for c in constants]
         change = lambda x: Tensor(condition.inline(*frozen, x.node)[0])  # noqa: E731

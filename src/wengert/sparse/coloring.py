@@ -1,7 +1,8 @@
-"""Column colouring: columns of one colour share a product, from which their entries can be separated.
+"""Colours of columns: those with one colour share a product, from which their entries can be told apart.
 
-Greedy, in the order of the columns. Curtis, Powell and Reid (1974) found the idea; Gebremedhin, Manne and Pothen (2005)
-describe how Hessians benefit from their symmetry.
+Greedy, in the order of the columns. Curtis, Powell and Reid (1974) found the idea; Coleman and Verma (1998) that a few
+products in reverse mode beside those in forward mode save many of them; Gebremedhin, Manne and Pothen (2005) tell what
+Hessians gain from their symmetry.
 """
 
 from __future__ import annotations
@@ -33,6 +34,34 @@ def _greedy(start: Any, rows: Any, row_start: Any, columns: Any, n: int) -> Colo
                 color += 1
             colors[j] = color
     return colors
+
+
+def mixed_colors(structure: Any, most: int) -> tuple[Colors, Colors] | None:
+    """Colours of the columns and of a few dense rows: the rows' entries come from products in reverse mode, all other
+    entries from products in forward mode. None where that takes no fewer than `most` products.
+
+    An arrow matrix, whose first row and first column are full, takes three.
+    """
+    by_row = structure.tocsr()
+    degrees = np.diff(by_row.indptr)
+    best: tuple[Colors, Colors] | None = None
+    for bound in _bounds(degrees, most):
+        dense = degrees > bound
+        rest, rows = by_row.copy(), by_row.copy()
+        of_entry = np.repeat(dense, degrees)
+        rest.data, rows.data = ~of_entry, of_entry.copy()
+        rest.eliminate_zeros()
+        rows.eliminate_zeros()
+        by_column, of_rows = column_colors(rest), column_colors(rows.T)
+        if count(by_column) + count(of_rows) < most:
+            best, most = (by_column, of_rows), count(by_column) + count(of_rows)
+    return best
+
+
+def _bounds(degrees: Any, most: int) -> list[int]:
+    """Numbers of entries beyond which a row counts as dense: a few, each of which leaves few dense rows."""
+    found = [int(d) for d in np.unique(degrees)[:-1] if d + 1 < most and np.count_nonzero(degrees > d) < degrees.size]
+    return sorted({found[i] for i in np.linspace(0, len(found) - 1, min(8, len(found))).astype(int)}) if found else []
 
 
 def star_colors(structure: Any) -> Colors:

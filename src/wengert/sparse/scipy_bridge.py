@@ -18,7 +18,7 @@ from wengert.autodiff.transforms import grad, hvp, value_and_grad
 from wengert.core.errors import ArgumentError
 from wengert.ops.core import as_node
 from wengert.runtime.static.compile import compile as compiled
-from wengert.sparse.jacobian import sparse_hessian, sparse_jacobian
+from wengert.sparse.jacobian import SparseDerivative, sparse_hessian, sparse_jacobian
 
 Array = np.ndarray[Any, Any]
 
@@ -82,11 +82,17 @@ class ForScipy:
 
     def sparse_jac(self, *args: Any) -> Any:
         """The Jacobian as a CSR array: for `least_squares`, and `solve_ivp` with an implicit method."""
-        return self._jacobian(*map(_tensor, args))
+        return self._sparse("sparse_jac", self._jacobian, args)
 
     def sparse_hess(self, *args: Any) -> Any:
         """The Hessian of a scalar function as a CSR array: for `minimize` with method "trust-constr"."""
-        return self._hessian(*map(_tensor, args))
+        return self._sparse("sparse_hess", self._hessian, args)
+
+    def _sparse(self, name: str, derivative: SparseDerivative, args: Any) -> Any:
+        """Compiled, unless the structure depends on indices among the arguments: it is read off anew for those."""
+        if any(isinstance(a, np.ndarray) and a.dtype.kind not in "fc" for a in args):
+            return derivative(*map(_tensor, args))
+        return self._run(name, lambda: derivative.csr, args).toscipy()
 
     def sparsity(self, *args: Any) -> Any:
         """The entries of the Jacobian that may be nonzero: for `jac_sparsity`."""

@@ -7,10 +7,11 @@ and which ones is read off what is known of the op:
     movement, concatenation, gathers     the op is applied to the numbers of the elements
     additions to indexed places,
     custom derivatives                   the derivative rule's own graph is followed
+    products with sparse matrices        their own sparsity
     branches, loops, checkpoints         their bodies are; of branches the union, of a `while_loop` until nothing is new
     all others                           the `factors` of the op: axes in common are independent, the others dense
 
-An op that is not known counts as dense, which costs products but loses nothing. Indices must not depend on the
+What is not known of an op makes it dense, which costs products and loses nothing. Indices must not depend on the
 variables; then the structure is that of all their values.
 """
 
@@ -29,23 +30,15 @@ from wengert.autodiff.forward import push_forward
 from wengert.autodiff.reverse import pull_back
 from wengert.autodiff.scan import SCAN
 from wengert.core.dtypes import INEXACT
-from wengert.core.errors import ArgumentError, GradientError
+from wengert.core.errors import GradientError
 from wengert.core.evaluation import apply_here
 from wengert.core.graph import Graph, Node, ancestors, has_array, recorded_as, recording
 from wengert.ops.core import PLACEHOLDER
 from wengert.ops.factors import factors
 from wengert.ops.op import PACK, PICK, Op
+from wengert.ops.sparse import CSR_PRODUCT, SAMPLED_PRODUCT, scipy_sparse
 
 Pattern = Any  # a SciPy CSR array of booleans, (elements, variables)
-
-
-def scipy_sparse() -> Any:
-    """Import `scipy.sparse`."""
-    try:
-        import scipy.sparse
-    except ImportError:
-        raise ArgumentError("sparse Jacobians need SciPy, which is not installed: pip install scipy") from None
-    return scipy.sparse
 
 
 def union(patterns: Sequence[Pattern | None]) -> Pattern | None:
@@ -347,11 +340,39 @@ def _custom_vjp(walk: Walk, node: Node, own: Sequence[Any]) -> Any:
     return [union(both) for both in zip(walk._by_pullback(node, own), own)]
 
 
+def _csr_product(walk: Walk, node: Node, own: Sequence[Any]) -> Any:
+    """Row i of the result reads row j of the dense operand where (i, j) is an entry, and the values of that row."""
+    sparsity, columns, transposed = node.attrs["sparsity"], node.sources[1].shape[1], node.attrs["transposed"]
+    ones, sparse = np.ones(sparsity.count, bool), scipy_sparse()
+    matrix = sparsity.matrix(ones)
+    reads = sparse.kron((matrix.T if transposed else matrix), sparse.identity(columns, dtype=bool), format="csr")
+    rows = sparsity.columns if transposed else sparsity.rows
+    of_row = sparse.csr_array((ones, (rows, np.arange(sparsity.count))), shape=(node.shape[0], sparsity.count))
+    of_element = sparse.kron(of_row, np.ones((columns, 1), bool), format="csr")
+    ways = zip((of_element, reads), own)
+    return union([None if p is None else _product(sparse.csr_array(way), p) for way, p in ways])
+
+
+def _sampled_product(walk: Walk, node: Node, own: Sequence[Any]) -> Any:
+    """An entry (i, j) reads row i of the first operand and row j of the second."""
+    sparsity, sparse = node.attrs["sparsity"], scipy_sparse()
+    parts: list[Pattern | None] = []
+    for places, source, pattern in zip((sparsity.rows, sparsity.columns), node.sources, own):
+        k = source.shape[1]
+        elements = (places[:, None].astype(np.int64) * k + np.arange(k)).ravel()
+        starts = np.arange(0, elements.size + 1, k) if k else np.zeros(sparsity.count + 1, np.int64)
+        reads = sparse.csr_array((np.ones(elements.size, bool), elements, starts), shape=(sparsity.count, source.size))
+        parts.append(None if pattern is None else _product(reads, pattern))
+    return union(parts)
+
+
 _RULES: dict[Op, Callable[[Walk, Node, Sequence[Any]], Any]] = {
     COND: _cond,
     CHECKPOINT: _checkpoint,
     WHILE: _while,
     SCAN: _scan,
+    CSR_PRODUCT: _csr_product,
+    SAMPLED_PRODUCT: _sampled_product,
     CUSTOM_VJP: _custom_vjp,
     CUSTOM_JVP: Walk._by_pushforward,
 }
