@@ -24,7 +24,13 @@ from wengert.tensor import Tensor
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CSR:
-    """A matrix of which only some entries are kept: `data` has them row by row. Made by `csr`; see there."""
+    """A matrix that stores only some entries: `data` has them row by row. Made by `csr`.
+
+    >>> import numpy as np, wengert as wg
+    >>> matrix = wg.sparse.csr(np.array([[2.0, 0.0], [0.0, 3.0]]))
+    >>> matrix.shape, matrix.data.tolist(), (matrix @ wg.tensor([1.0, 1.0])).tolist()
+    ((2, 2), [2.0, 3.0], [2.0, 3.0])
+    """
 
     data: Tensor
     sparsity: Sparsity = field(metadata={"static": True})
