@@ -7,6 +7,7 @@ new one is started for the next check.
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 import tempfile
@@ -209,9 +210,9 @@ def _answers(folder: Path, count: int) -> tuple[str, ...]:
     found = [""] * count
     number = 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        head = line.removeprefix("## ").partition(".")[0] if line.startswith("## ") else ""
-        if head.isdigit():
-            number = int(head)
+        heading = re.match(r"## ([0-9]{1,3})\.", line)
+        if heading:
+            number = int(heading[1])
         elif 1 <= number <= count:
             found[number - 1] += line + "\n"
     return tuple(text.strip() for text in found)

@@ -103,9 +103,7 @@ class Session:
         self._number += 1
         wire.send(self._requests, {"number": self._number, "probe": probe, "inputs": inputs}, self.limits.answer)
         answer = wire.receive(self._answers, self.limits.answer)
-        if not isinstance(answer, dict) or answer.get("number") != self._number or len(answer) != 2:
-            raise wire.BadMessage("the answer does not belong to the request")
-        return answer
+        return _checked(answer, self._number)
 
     def close(self) -> str:
         """End the process, all that it started, and its files; what it wrote to its error stream before it ran."""
@@ -129,6 +127,17 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _checked(answer: Any, number: int) -> dict[str, Any]:
+    """An answer to this request, in one of the two forms that `worker` sends: a submission may write others itself."""
+    if not isinstance(answer, dict) or type(answer.get("number")) is not int or answer["number"] != number:
+        raise wire.BadMessage("the answer does not belong to the request")
+    error = answer.get("error")
+    is_error = isinstance(error, dict) and all(isinstance(error.get(part), str) for part in ("type", "text", "line"))
+    if answer.keys() == {"number", "value"} or (answer.keys() == {"number", "error"} and is_error):
+        return answer
+    raise wire.BadMessage("the answer has neither a value nor an error")
 
 
 @functools.cache
