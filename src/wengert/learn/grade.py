@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The command; 0 if a single submission got all marks, or a class was graded."""
+    for path in options.paths:
+        if not path.exists():
+            raise ArgumentError(f"learn grade: there is no {path}")
     exercise = _exercise(options)
     paths = [each for path in options.paths for each in submissions.found(path, exercise)]
     if exercise.gpu and not _has_gpu():

@@ -167,8 +167,9 @@ class _Marker:
             self._end()
 
     def _result(self, check: Check) -> Result:
-        problem, out_of = self._problem(check), self.exam.exercise.marks_of(check)
-        return Result(check.title, check.group, 0.0 if problem else out_of, out_of, problem)
+        exercise = self.exam.exercise
+        problem, out_of = self._problem(check), exercise.marks_of(check)
+        return Result(check.title, exercise.group_of(check), 0.0 if problem else out_of, out_of, problem)
 
     def _problem(self, check: Check) -> str:
         try:
