@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -37,7 +38,8 @@ def remarks(graded: Graded) -> list[str]:
     ended = [result.problem for result in graded.results if result.problem.startswith(ENDED)]
     found += dict.fromkeys(ended)
     if not found and not graded.passed:  # one reason may be behind all of it: a missing import, no memory
-        found.append(f"no check passed: {graded.results[0].problem.splitlines()[0]}")
+        first = graded.results[0].problem.splitlines()[0]
+        found.append(f"no check passed: {textwrap.shorten(first, 60, placeholder=' ...')}")
     return found + ([graded.note] if graded.note else [])
 
 

@@ -204,12 +204,6 @@ def _config(
     writable.mkdir(mode=0o700)
     if user is not None:
         os.chown(writable, user, user)
-    worker = {
-        "paths": [f"{home}/grader", f"{home}/packages"],
-        "submission": f"{home}/submission",
-        "probes": f"{home}/grader/probes.py",
-        "allowed": [*allowed],
-    }
     (place / "root").mkdir()
     return {
         "kind": kind,
@@ -226,16 +220,29 @@ def _config(
         "writable": [str(writable), "/dev/null"],
         "keep": [*keep],
         "limits": asdict(limits),
-        "environment": {
-            **{"HOME": f"{home}/tmp", "TMPDIR": f"{home}/tmp", "PATH": "", "LANG": "C.UTF-8"},
-            **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")},
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        "command": [
-            *(layout["executable"], "-I", "-S", "-B", f"{home}/grader/worker.py"),
-            *(str(keep[0]), str(keep[1]), json.dumps(worker)),
-        ],
+        "environment": _environment(home),
+        "command": [layout["executable"], *_worker(home, keep, allowed)],
     }
+
+
+def _environment(home: str) -> dict[str, str]:
+    """The environment of the submission's process: nothing of the grader's own."""
+    return {
+        **{"HOME": f"{home}/tmp", "TMPDIR": f"{home}/tmp", "PATH": "", "LANG": "C.UTF-8"},
+        **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")},
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _worker(home: str, keep: tuple[int, int], allowed: tuple[str, ...]) -> list[str]:
+    """The arguments of the interpreter that runs `worker`, in a jail whose files are below `home`."""
+    config = {
+        "paths": [f"{home}/grader", f"{home}/packages"],
+        "submission": f"{home}/submission",
+        "probes": f"{home}/grader/probes.py",
+        "allowed": [*allowed],
+    }
+    return ["-I", "-S", "-B", f"{home}/grader/worker.py", *map(str, keep), json.dumps(config)]
 
 
 @functools.cache
