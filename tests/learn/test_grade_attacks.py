@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.learn.test_grade_cheats import EXERCISE, LAX, RIGHT, answer, graded, left, problems, works
+from wengert.learn import grade
 from wengert.learn.exercises.exercise import REFUSED, Case, Check
 from wengert.learn.grading import judge, sandbox, submissions, suspicions, wire
 from wengert.learn.grading.marking import Exam, mark
@@ -95,6 +96,8 @@ REFUSED_CALLS = {
     "higher limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (2**50, 2**50))\nreturn 1",
     "the limits of the grader": "import resource\n"
     f"resource.prlimit({os.getpid()}, resource.RLIMIT_NOFILE, (1, 1))\nreturn 1",
+    "a signal to the grader": f"import os\nos.kill({os.getpid()}, 0)\nreturn 1",
+    "a signal to everybody": "import os\nos.kill(-1, 0)\nreturn 1",
     "the priority of the grader": f"import os\nos.setpriority(os.PRIO_PROCESS, {os.getpid()}, 19)\nreturn 1",
     "a device": "import os, stat\nos.mknod(os.environ['TMPDIR'] + '/x', 0o600 | stat.S_IFBLK, 8)\nreturn 1",
     "a hard link": "import os, wire\nos.link(wire.__file__, os.environ['TMPDIR'] + '/x')\nreturn 1",
@@ -112,6 +115,27 @@ def test_what_the_kernel_refuses(tmp_path, kind):
         body += f"try:\n    found[{name!r}] = int(attempt() == -1)\n"
         body += f"except (OSError, ValueError):\n    found[{name!r}] = 1\n"
     assert answer(tmp_path, body + "return found", kind=kind)["value"] == dict.fromkeys(REFUSED_CALLS, 1)
+
+
+@pytest.mark.skipif(not works("limits"), reason="this machine does not allow the isolation limits")
+def test_limits_alone_keep_a_submission_from_the_grader(tmp_path):
+    for body in (f"os.kill({os.getpid()}, 0)", f"resource.prlimit({os.getpid()}, resource.RLIMIT_NOFILE, (1, 1))"):
+        found = answer(tmp_path, f"import os, resource\n{body}\nreturn 1", kind="limits")
+        assert found["error"]["type"] == "PermissionError", body
+
+
+def test_root_never_grades_by_limits_alone(tmp_path, monkeypatch):
+    def refuse(*arguments, kind, **options):
+        raise sandbox.NoIsolation(kind)
+
+    monkeypatch.setattr(sandbox, "Session", refuse)
+    monkeypatch.setattr(sandbox, "is_root", lambda: True)
+    with pytest.raises(sandbox.NoIsolation, match="the grader is root, and so would the submission be"):
+        sandbox.why_not.__wrapped__("python")
+    (tmp_path / "homework").mkdir()
+    (tmp_path / "homework/dual.py").write_text("")
+    with pytest.raises(SystemExit, match="grade as another user"):
+        grade.main([str(tmp_path), "--isolation", "limits"])
 
 
 STOPPED = {

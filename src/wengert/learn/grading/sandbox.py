@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wengert.learn.grading import wire
+from wengert.learn.grading import linux, wire
 
 HERE = Path(__file__).parent
 KINDS = ("namespaces", "landlock", "uid", "limits")
@@ -71,6 +71,8 @@ class Session:
         for name in BESIDE:
             shutil.copy(HERE / name, place / "grader" / name)
         (place / "grader" / "probes.py").write_text(probes, encoding="utf-8")
+        if self.kind == "limits" and sys.platform == "linux":
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # the same user runs both, and may not look into this process
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         config = _config(self.kind, place, (requests, answers), allowed, needs, self.limits, python)
@@ -153,6 +155,9 @@ def why_not(python: str = sys.executable) -> dict[str, str]:
     refusals: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as empty:
         for kind in KINDS:
+            if kind == "limits" and is_root():
+                refusals[kind] = "limits: the grader is root, and so would the submission be"
+                continue
             try:
                 with Session(Path(empty), "def nothing():\n    return 1\n", kind=kind, python=python) as session:
                     session.ask("nothing", ())
@@ -160,6 +165,11 @@ def why_not(python: str = sys.executable) -> dict[str, str]:
             except (NoIsolation, EOFError, TimeoutError, ValueError) as error:
                 refusals[kind] = str(error)
     raise NoIsolation(f"a submission's process cannot be started on this machine: {refusals}")
+
+
+def is_root() -> bool:
+    """Whether the grader runs as root."""
+    return hasattr(os, "getuid") and os.getuid() == 0
 
 
 def _copy_submission(source: Path, target: Path) -> None:
@@ -191,15 +201,15 @@ def _config(
     python: str,
 ) -> dict[str, Any]:
     """All that `jail` has to know."""
-    is_root = hasattr(os, "getuid") and os.getuid() == 0
-    if kind == "uid" and not is_root:
+    by_root = is_root()
+    if kind == "uid" and not by_root:
         raise NoIsolation("uid: only root can run a submission as another user")
     layout = _interpreter(python)
     packages = place / "packages"
     _gather_packages(packages, needs, layout, kind)
     is_rooted = kind == "namespaces"
     home = "" if is_rooted else str(place)
-    user = _free_user() if kind != "limits" and is_root else None
+    user = _free_user() if kind != "limits" and by_root else None
     writable = place / "tmp"
     writable.mkdir(mode=0o700)
     if user is not None:

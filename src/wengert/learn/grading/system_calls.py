@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import platform
 import struct
 
@@ -50,6 +51,17 @@ REFUSED = {
     "userfaultfd": (323, 282),
     "io_uring_setup": (425, 425),
 }
+# Calls that act on the process with the number that is their first argument: this one (or 0) may be meant.
+OWN_ONLY = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434),
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+}
 
 
 class _Program(ctypes.Structure):
@@ -60,14 +72,14 @@ def refuse() -> None:
     """Refuse the calls from now on. The process must have given up new privileges (PR_SET_NO_NEW_PRIVS)."""
     if platform.machine() not in MACHINES:
         raise OSError(errno.ENOSYS, f"the numbers of system calls on {platform.machine()} are not known")
-    text = _filter(platform.machine())
+    text = _filter(platform.machine(), os.getpid())
     library = ctypes.CDLL(None, use_errno=True)
     program = _Program(len(text) // 8, text)
     if library.prctl(PR_SET_SECCOMP, ctypes.c_ulong(FILTER), ctypes.byref(program), 0, 0):
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
-def _filter(machine: str) -> bytes:
+def _filter(machine: str, own: int) -> bytes:
     """The filter's instructions: a code, how many to skip if true and if false, and a number."""
     column = [*MACHINES].index(machine)
     refused, absent = ERROR | errno.EPERM, ERROR | errno.ENOSYS
@@ -78,6 +90,9 @@ def _filter(machine: str) -> bytes:
     ]
     for numbers in REFUSED.values():
         lines += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refused)]
+    for numbers in OWN_ONLY.values():
+        lines += [(EQUAL, 0, 5, numbers[column]), (LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 2, 0, 0), (EQUAL, 1, 0, own)]
+        lines += [(RETURN, 0, 0, refused), (RETURN, 0, 0, ALLOW)]
     lines += [(EQUAL, 0, 3, CLONE[machine]), (LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 0, 1, NAMESPACES)]
     lines += [(RETURN, 0, 0, refused), (RETURN, 0, 0, ALLOW)]
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
