@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from importlib import import_module
 from importlib.resources import files
 
 import pytest
@@ -107,6 +108,24 @@ def test_looking_changes_nothing(step):
 def test_what_cannot_be_shown_says_so(subject, args, message):
     with pytest.raises(wg.errors.ArgumentError, match=message):
         record(subject, args, {})
+
+
+def test_a_path_that_is_no_path_says_so():
+    with pytest.raises(wg.errors.ArgumentError, match="the path is the second argument"):
+        wg.inspect.page("f.html", lambda x: x * x, 2.0)
+
+
+def test_complex_inputs_have_gradients_and_short_numbers():
+    data = as_data(record(lambda z: wg.sum(wg.abs(z * z)), (wg.tensor([1 + 2j, 3 - 1j]),), {}))
+    assert data["backward"]
+    (shown,) = as_data(record(wg.exp, (1 + 2j,), {}))["forward"][-1]["value"]["shown"]
+    assert shown == "-1.131+2.472j"
+
+
+@pytest.mark.parametrize("family", ["wengert.nn", "wengert.torch.nn"])
+def test_a_modules_input_has_the_name_in_forward(family):
+    data = as_data(record(import_module(family).Linear(3, 4), (wg.ones((2, 3)),), {}))
+    assert data["forward"][0]["label"] == "input"
 
 
 def test_a_step_that_is_not_compiled_says_what_to_do_and_leaves_the_gradients(step):

@@ -206,7 +206,9 @@ def test_a_function_that_takes_no_arrays_has_no_costs():
     [
         (lambda x: x, [], "x is empty"),
         (lambda x: wg.tensor(3.0, wg.float64), 1.0, "does not depend on x"),
-        (lambda x: 3.0, 1.0, "must give one number"),
+        (lambda x: 3.0, 1.0, r"it gave 3\.0, which depends on no argument"),
+        (lambda x: x * x, [1.0, 2.0], "x has 2 numbers, one for each argument; .* too many positional arguments"),
+        (lambda x, y: x * y, 1.0, "x has 1 number, so 1 argument; .* missing a required argument: 'y'"),
         (lambda x: wg.log(x), 0.0, "is not finite"),
         (lambda x: wg.sum(wg.broadcast_to(x, (3,))), 1.0, r"gives shape \(3,\); only numbers"),
     ],

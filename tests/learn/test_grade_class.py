@@ -241,3 +241,22 @@ def test_unknown_probes_and_files_are_refused():
         replace(exercises.find("mytorch"), submission=("x.py",))
     with pytest.raises(ArgumentError, match="no exercise"):
         exercises.find("nothing")
+
+
+def test_an_exercise_without_parts_is_one_part(tmp_path):
+    exercise = exercises.find("dual")
+    (tmp_path / "homework").mkdir()
+    (tmp_path / "homework/dual.py").write_text("")
+    result = mark(Exam(exercise, 1), tmp_path)
+    assert json.loads(report.autolab(result))["scores"] == {"dual": 0}
+    assert {test["tags"][0] for test in json.loads(report.gradescope(result, 1.0))["tests"]} == {"dual"}
+    assert "dual" in report.table([result]).splitlines()[0]
+
+
+def test_a_submission_without_marks_says_why(results):
+    assert report.remarks(results["roger"])[0].startswith("no check passed: ")
+
+
+def test_a_path_that_does_not_exist_is_told():
+    with pytest.raises(SystemExit, match="there is no nowhere"):
+        grade.main(["nowhere"])

@@ -155,6 +155,13 @@ def test_the_tarball_is_what_the_grader_takes(folder, tmp_path):
         assert (opened / "answers.md").read_text().endswith("So.\n")
 
 
+def test_a_check_without_public_cases_is_not_counted_as_passed(tmp_path):
+    handout.write(tmp_path / "ranks", exercises.find("ranks"))
+    told = run(tmp_path / "ranks", "autograder/runner.py").stdout
+    assert "not checked here" in told
+    assert "0 of 18 marks on these cases" in told
+
+
 def test_public_cases_are_not_the_hidden_ones():
     exercise = exercises.find("mytorch")
     check = exercise.checks[7]

@@ -276,8 +276,8 @@ function followSize() {
 async function begin() {
   theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   Object.assign(byName("title"), { textContent: shownTitle, title: model.title });
-  byName("forward-title").textContent = `computation: ${model.forward.length} nodes`;
-  byName("backward-title").textContent = `gradient: ${model.backward.length} nodes` + (model.differentiated ? "" : ", not computed yet");
+  byName("forward-title").textContent = `computation: ${counted(model.forward.length, "node")}`;
+  byName("backward-title").textContent = `gradient: ${counted(model.backward.length, "node")}` + (model.differentiated ? "" : ", not computed yet");
   bar();
   followSize();
   isNarrow.addEventListener("change", () => { if (isNarrow.matches && state.view === "graph") ready = view("forward"); });

@@ -6,20 +6,22 @@ happens: the names of Wengert's list, wherever it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from wengert.core.graph import Node
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 BAR = "\u0304"
+V = TypeVar("V", bound=Hashable)  # a value: a node, a `Value` of wengert.learn, a place in memory
 
 
-def value_names(
-    inputs: Iterable[Node], computed: Iterable[Node], named: Mapping[Node, str] | None = None
-) -> dict[Node, str]:
-    """The names of the values of a computation; what is `named`, such as a parameter, keeps its own name."""
+def value_names(inputs: Iterable[V], computed: Iterable[V], named: Mapping[V, str] | None = None) -> dict[V, str]:
+    """The names of the values of a computation; what is `named`, such as a parameter, keeps its own name.
+
+    >>> value_names(["x", "y"], ["x", "x + y"])
+    {'x': 'v1', 'y': 'v2', 'x + y': 'v3'}
+    """
     names = dict(named or {})
-    numbered = [node for node in dict.fromkeys([*inputs, *computed]) if node not in names]
-    return names | {node: f"v{i + 1}" for i, node in enumerate(numbered)}
+    numbered = [value for value in dict.fromkeys([*inputs, *computed]) if value not in names]
+    return names | {value: f"v{i + 1}" for i, value in enumerate(numbered)}
 
 
 def adjoint_name(name: str) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import html
 import json
+import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wengert.core.errors import ArgumentError
 from wengert.inspect import model, passes, ranks
 from wengert.inspect.recorded import record
 from wengert.inspect.times import Times, calls_of_program
@@ -42,6 +44,8 @@ def page(subject: Any, path: str | Path, *args: Any, profile: Profile | None = N
     >>> wg.inspect.page(lambda x, y: wg.log(x) + x * y - wg.sin(y), path, 2.0, 5.0).name
     'page.html'
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError("inspect.page: the path is the second argument: inspect.page(function, path, *inputs)")
     target = Path(path)
     target.write_text(document(data_of(subject, args, kwargs, profile)), encoding="utf-8")
     return target

@@ -182,9 +182,9 @@ const GRAPH_KEYS = [
 ];
 
 function helpHtml(kinds) {
-  const counts = `${model.forward.length} nodes` + (model.backward.length ? `, ${model.backward.length} more in the gradient` : "");
+  const counts = counted(model.forward.length, "node") + (model.backward.length ? `, ${model.backward.length} more in the gradient` : "");
   const lacks = [
-    !model.backward.length && "There is no gradient: nothing here requires one.",
+    !model.backward.length && "There is no gradient: the result has no derivative with respect to an input or a parameter.",
     !model.differentiated && "The gradients are not computed yet: call backward(retain_graph=True) first.",
   ].filter(Boolean).map((text) => `<p class="none">${text}</p>`);
   return `<h2>${escaped(shownTitle)}</h2><p>${counts}.</p>${isWithoutKeys() ? TOUCH_HELP : MOUSE_HELP}${lacks.join("")}

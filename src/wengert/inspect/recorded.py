@@ -20,7 +20,7 @@ from wengert.autodiff.reverse import differentiable_path, walk
 from wengert.core import tree
 from wengert.core.communication import current
 from wengert.core.devices import on_host
-from wengert.core.dtypes import FLOATING
+from wengert.core.dtypes import INEXACT
 from wengert.core.errors import ArgumentError, GradientError
 from wengert.core.evaluation import apply_here
 from wengert.core.graph import RELEASED, Graph, Node, ancestors, has_array, now, recorded_as, recording, tracing
@@ -184,9 +184,9 @@ def _no_backward() -> Iterator[None]:
 
 
 def _as_variable(leaf: Any) -> Any:
-    if isinstance(leaf, (float, np.ndarray)):
+    if isinstance(leaf, (float, complex, np.ndarray)):
         leaf = tensor(leaf)
-    if not isinstance(leaf, Tensor) or leaf.dtype not in FLOATING:
+    if not isinstance(leaf, Tensor) or leaf.dtype not in INEXACT:
         return leaf
     return Tensor(variable(leaf.node))
 
@@ -341,6 +341,7 @@ def _title(function: Any) -> str:
 
 def _argument_names(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
     """What the function calls each leaf of its arguments."""
+    function = getattr(function, "forward", function)  # of a module: `__call__` takes (*args, **kwargs)
     try:
         parameters = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # built-in functions do not tell

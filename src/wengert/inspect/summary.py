@@ -49,4 +49,6 @@ def _counts(numbers: np.ndarray[Any, Any], low: float, high: float) -> list[int]
 
 def number(x: Any) -> str:
     """A number to read, of up to six digits."""
+    if isinstance(x, complex):
+        return f"{x:.4g}"  # two numbers in one box
     return f"{x:.6g}" if isinstance(x, (float, np.floating)) else str(x)

@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The command; 0 if a single submission got all marks, or a class was graded."""
+    for path in options.paths:
+        if not path.exists():
+            raise ArgumentError(f"learn grade: there is no {path}")
     exercise = _exercise(options)
     paths = [each for path in options.paths for each in submissions.found(path, exercise)]
     if exercise.gpu and not _has_gpu():
@@ -56,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
         raise ArgumentError(f"learn grade: --autolab and --gradescope are for one submission; there are {len(paths)}")
     seed = new_seed() if options.seed is None else options.seed
     isolation = options.isolation or sandbox.best_kind(options.python)
+    if isolation == "limits" and sandbox.is_root():
+        raise ArgumentError("learn grade: by limits alone, root would run submissions as root; grade as another user")
     if isolation in ("uid", "limits"):
         print(_weak(isolation, sandbox.why_not(options.python)), file=sys.stderr)
     started = time.monotonic()

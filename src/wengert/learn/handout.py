@@ -72,7 +72,7 @@ def _public_check(exercise: Exercise, check: Check) -> dict[str, Any]:
     return {
         "title": check.title,
         "probe": check.probe,
-        "group": check.group,
+        "group": exercise.group_of(check),
         "marks": round(exercise.marks_of(check), 4),
         "rtol": check.rtol,
         "atol": check.atol,

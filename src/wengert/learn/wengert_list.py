@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.inspect.names import value_names
 from wengert.learn.mytorch import Autograd
 from wengert.learn.value.engine import Value, in_order
 
@@ -62,11 +63,11 @@ def wengert_list(computation: Value | Autograd, *inputs: Any, names: Sequence[st
 
 def names_of(result: Value, inputs: Sequence[Value]) -> dict[Value, str]:
     """The names v1, v2, ... of the inputs and of all values that depend on them."""
-    names = {value: f"v{i + 1}" for i, value in enumerate(inputs)}
+    moving = dict.fromkeys(inputs)
     for value in in_order(result):
-        if value not in names and any(source in names for source, _ in value._sources):
-            names[value] = f"v{len(names) + 1}"
-    return names
+        if any(source in moving for source, _ in value._sources):
+            moving[value] = None
+    return value_names(inputs, moving)
 
 
 def formula_of(value: Value, names: dict[Value, str]) -> str:
@@ -96,17 +97,22 @@ def _of_value(result: Value, inputs: Sequence[Value], called: Sequence[str]) -> 
 
 def _of_tape(engine: Autograd, inputs: Sequence[Any], called: Sequence[str]) -> list[Line]:
     buffer = engine.gradient_buffer
-    names = {buffer.get_memory_loc(array): f"v{i + 1}" for i, array in enumerate(inputs)}
+    place = buffer.get_memory_loc
+    moving = dict.fromkeys(map(place, inputs))
+    operations = []
+    for operation in engine.operation_list:
+        if any(place(array) in moving for array in operation.inputs):
+            moving[place(operation.output)] = None
+            operations.append(operation)
+    names = value_names(moving, ())
     arrays, formulas = list(inputs), list(called)
     sources: list[tuple[str, ...]] = [()] * len(inputs)
-    for operation in engine.operation_list:
-        places = [buffer.get_memory_loc(array) for array in operation.inputs]
-        if any(place in names for place in places):
-            parts = [names.get(place, _constant(array)) for place, array in zip(places, operation.inputs)]
-            sources.append(tuple(names[place] for place in places if place in names))
-            names[buffer.get_memory_loc(operation.output)] = f"v{len(names) + 1}"
-            arrays.append(operation.output)
-            formulas.append(formula(operation.backward_operation.__name__.removesuffix("_backward"), parts))
+    for operation in operations:
+        known = [names.get(place(array)) for array in operation.inputs]
+        parts = [name or _constant(array) for name, array in zip(known, operation.inputs)]
+        arrays.append(operation.output)
+        formulas.append(formula(operation.backward_operation.__name__.removesuffix("_backward"), parts))
+        sources.append(tuple(name for name in known if name))
     last = np.ones(np.shape(arrays[-1]))  # the result is no operation's input, so it has no spot: backward began with 1
     adjoints = [buffer.get_param(array) if buffer.is_in_memory(array) else last for array in arrays]
     return [Line(*line) for line in zip(names.values(), formulas, arrays, adjoints, sources)]

@@ -25,14 +25,23 @@ class RecordedFunction(NamedTuple):
 def record(function: Function, count: int, shape: tuple[int, ...] = ()) -> RecordedFunction:
     """Record a function of `count` numbers, or of arrays of a shape in their place, number by number."""
     inputs = [placeholder(shape, float64) for _ in range(count)]
+    _require_arguments(function, count)
     with tracing("compare"):
         result = function(*map(Tensor, inputs))
     if not isinstance(result, Tensor) or result.shape != shape:
-        gave = f"shape {result.shape}" if isinstance(result, Tensor) else repr(result)
-        raise ArgumentError(
-            f"compare: the function must give one number for one number of each argument; it gave {gave}"
-        )
+        gave = f"shape {result.shape}" if isinstance(result, Tensor) else f"{result!r}, which depends on no argument"
+        raise ArgumentError(f"compare: from a number for each argument the function must compute one; it gave {gave}")
     return RecordedFunction(inputs, alias(result.node) if result.node in inputs else result.node)
+
+
+def _require_arguments(function: Function, count: int) -> None:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        numbers = "1 number, so 1 argument" if count == 1 else f"{count} numbers, one for each argument"
+        raise ArgumentError(f"compare: x has {numbers}; the function takes others: {error}") from None
+    except ValueError:  # built-in functions do not tell
+        return
 
 
 def argument_names(function: Function, point: Sequence[float]) -> list[str]:

@@ -1,13 +1,13 @@
 """The rules of a table of steps: how tangents and adjoints follow from each other, in the names v1, v2, ....
 
-In: the nodes of the table, in order. Out: text such as `a4 * v1 + a6 * cos(v2)`. The local derivatives are those that
-Wengert's own rules record (`inspect.symbols`), so nothing but Wengert is needed to write them.
+In: the nodes of the table with their names, in order. Out: text such as `a4 * v1 + a6 * cos(v2)`. The local
+derivatives are those that Wengert's own rules record (`inspect.symbols`), so nothing but Wengert is needed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from wengert.core.graph import Graph, Node
 from wengert.inspect.symbols import call_text, local_derivatives
@@ -17,11 +17,11 @@ from wengert.ops.elementwise import power
 class Rules:
     """The formulas and rules of the nodes of a table."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.names = {node: f"v{i + 1}" for i, node in enumerate(nodes)}
-        constants = {source for node in nodes for source in node.sources if source not in self.names}
-        self._written = {**self.names, **{constant: _constant(constant) for constant in constants}}
-        self.slopes = {node: self._local(node) for node in nodes}
+    def __init__(self, names: Mapping[Node, str]) -> None:
+        self.names = names
+        constants = {source for node in names for source in node.sources if source not in names}
+        self._written = {**names, **{constant: _constant(constant) for constant in constants}}
+        self.slopes = {node: self._local(node) for node in names}
 
     def formula(self, node: Node) -> str:
         """How a value is computed from others: `log(v1)`."""

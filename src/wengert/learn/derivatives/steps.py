@@ -19,6 +19,7 @@ from wengert.autodiff.reverse import or_zero, reverse
 from wengert.core.dtypes import float64
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph, Node, dependents
+from wengert.inspect.names import value_names
 from wengert.learn.derivatives.recorded import Function, argument_names, record
 from wengert.learn.derivatives.rules import Rules
 from wengert.ops.core import literal
@@ -49,12 +50,13 @@ def steps(function: Function, point: Sequence[float]) -> list[ElementaryStep]:
         if node.shape != ():
             raise ArgumentError(f"compare: {node.op.name} gives shape {node.shape}; only numbers make a table of steps")
     values, tangents, adjoints = _computed(inputs, nodes, point)
-    written = Rules(nodes)
+    called = value_names(inputs, nodes)
+    written = Rules(called)
     found = []
     for i, node in enumerate(nodes):
         formula = written.formula(node) if node.sources else names[i]
         by_input, rules = [row[i] for row in tangents], (written.tangent(node), written.adjoint(node))
-        found.append(ElementaryStep(f"v{i + 1}", formula, values[i], by_input, adjoints[i], *rules))
+        found.append(ElementaryStep(called[node], formula, values[i], by_input, adjoints[i], *rules))
     return found
 
 

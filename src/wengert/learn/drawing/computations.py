@@ -61,8 +61,13 @@ def _drawn(lines: Any, inputs: int, labels: dict[tuple[str, str, int], str]) -> 
 
 def _unwritten(engine: Any) -> list[Any]:
     """The arrays that operations read and none of them wrote, in the order in which they are read."""
-    if not isinstance(engine, Autograd) or not engine.operation_list:
-        raise TypeError(f"draw: there is nothing to draw in {engine!r}; it takes a Value or an engine with a tape")
+    if not isinstance(engine, Autograd):
+        raise TypeError(
+            f"draw: a {type(engine).__name__} is neither a Value nor an engine of wengert.learn.mytorch; "
+            "for a Tensor or a function use wg.inspect.show"
+        )
+    if not engine.operation_list:
+        raise ValueError("draw: the engine has no operations yet")
     written = {id(operation.output) for operation in engine.operation_list}
     read = {id(array): array for operation in engine.operation_list for array in operation.inputs}
     return [array for place, array in read.items() if place not in written]

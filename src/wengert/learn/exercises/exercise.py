@@ -68,7 +68,7 @@ class Check:
     """One line of the result: a title, the probe that runs beside the submission, and the cases drawn for it.
 
     A check passes if all of its cases do. Its marks are `weight` over the sum of all weights, of the exercise's marks.
-    `group` is the part of the exercise it belongs to: courses' systems list marks by these.
+    `group` is the part of the exercise it belongs to, if it has parts: courses' systems list marks by these.
     """
 
     title: str
@@ -123,6 +123,10 @@ class Exercise:
     def marks_of(self, check: Check) -> float:
         """What a check is worth."""
         return (self.marks - self.question_marks) * check.weight / sum(each.weight for each in self.checks)
+
+    def group_of(self, check: Check) -> str:
+        """The part of the exercise that a check belongs to; an exercise without parts is one part."""
+        return check.group or self.name
 
     def cases(self, check: Check, seed: int) -> list[Case]:
         """The cases of a check, drawn from a seed: other checks do not move them."""

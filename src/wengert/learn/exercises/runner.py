@@ -20,7 +20,12 @@ def main() -> int:
     wire, probes = _load("wire"), _load("probes")
     exercise = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
     scores: dict = {}
+    out_of = 0
     for check in exercise["checks"]:
+        if not check["cases"]:  # its answers have no single right value
+            print(f"----      -/{check['marks']:<5g}  {check['title']} (not checked here, but when it is graded)")
+            continue
+        out_of += check["marks"]
         problem = ""
         for case in check["cases"]:
             inputs, expected = wire.from_plain(case["inputs"]), wire.from_plain(case["expected"])
@@ -34,9 +39,9 @@ def main() -> int:
         for line in problem.splitlines():
             print(f"        {line}")
     total = sum(scores.values())
-    print(f"\n{total:g} of {exercise['marks']:g} marks on these cases\n")
+    print(f"\n{total:g} of {out_of:g} marks on these cases\n")
     print(json.dumps({"scores": scores}))
-    return 0 if total == exercise["marks"] else 1
+    return 0 if total == out_of else 1
 
 
 def _problem(wire, probes, check, inputs, expected, is_refused) -> str:

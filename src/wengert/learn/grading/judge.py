@@ -14,17 +14,16 @@ from wengert.learn.exercises.exercise import Case, Check, Refused
 
 def complaint(check: Check, case: Case, answer: dict[str, Any]) -> str:
     """What is wrong with the answer to a case; nothing if it is right."""
-    problem = _problem(check, case, answer)
+    problem = printable(_problem(check, case, answer))
     return f"{problem}\n({case.note})" if problem and case.note else problem
 
 
 def _problem(check: Check, case: Case, answer: dict[str, Any]) -> str:
-    error = answer.get("error")
-    if isinstance(case.expected, Refused):
-        refused = isinstance(error, dict) and error.get("type") != "NotImplementedError"
-        return "" if refused else _told(error) or "this should raise an error, and does not"
-    if error is not None:
-        return _told(error)
+    if isinstance(case.expected, Refused) and "error" not in answer:
+        return "this should raise an error, and does not"
+    if "error" in answer:
+        is_right = isinstance(case.expected, Refused) and answer["error"]["type"] != "NotImplementedError"
+        return "" if is_right else _told(answer["error"])
     if case.judge is not None:
         try:
             return case.judge(answer["value"])
@@ -33,11 +32,9 @@ def _problem(check: Check, case: Case, answer: dict[str, Any]) -> str:
     return difference(answer["value"], case.expected, check.rtol, check.atol, "the result")
 
 
-def _told(error: Any) -> str:
-    if not isinstance(error, dict):
-        return ""
+def _told(error: dict[str, str]) -> str:
     line = f"  [{error['line']}]" if error.get("line") else ""
-    return printable(f"{error.get('type')}: {error.get('text')}{line}")
+    return f"{error['type']}: {error['text']}{line}"
 
 
 def printable(text: str, most: int = 2000) -> str:

@@ -7,6 +7,7 @@ new one is started for the next check.
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 import tempfile
@@ -166,8 +167,9 @@ class _Marker:
             self._end()
 
     def _result(self, check: Check) -> Result:
-        problem, out_of = self._problem(check), self.exam.exercise.marks_of(check)
-        return Result(check.title, check.group, 0.0 if problem else out_of, out_of, problem)
+        exercise = self.exam.exercise
+        problem, out_of = self._problem(check), exercise.marks_of(check)
+        return Result(check.title, exercise.group_of(check), 0.0 if problem else out_of, out_of, problem)
 
     def _problem(self, check: Check) -> str:
         try:
@@ -209,9 +211,9 @@ def _answers(folder: Path, count: int) -> tuple[str, ...]:
     found = [""] * count
     number = 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        head = line.removeprefix("## ").partition(".")[0] if line.startswith("## ") else ""
-        if head.isdigit():
-            number = int(head)
+        heading = re.match(r"## ([0-9]{1,3})\.", line)
+        if heading:
+            number = int(heading[1])
         elif 1 <= number <= count:
             found[number - 1] += line + "\n"
     return tuple(text.strip() for text in found)

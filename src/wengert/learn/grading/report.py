@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,7 +36,11 @@ def remarks(graded: Graded) -> list[str]:
     found = [f"not handed in: {name}" for name in graded.missing]
     found += [f"code: {problem}" for problem in graded.suspicions]
     ended = [result.problem for result in graded.results if result.problem.startswith(ENDED)]
-    return found + list(dict.fromkeys(ended)) + ([graded.note] if graded.note else [])
+    found += dict.fromkeys(ended)
+    if not found and not graded.passed:  # one reason may be behind all of it: a missing import, no memory
+        first = graded.results[0].problem.splitlines()[0]
+        found.append(f"no check passed: {textwrap.shorten(first, 60, placeholder=' ...')}")
+    return found + ([graded.note] if graded.note else [])
 
 
 def table(submissions: Sequence[Graded]) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wengert.learn.grading import wire
+from wengert.learn.grading import linux, wire
 
 HERE = Path(__file__).parent
 KINDS = ("namespaces", "landlock", "uid", "limits")
@@ -71,6 +71,8 @@ class Session:
         for name in BESIDE:
             shutil.copy(HERE / name, place / "grader" / name)
         (place / "grader" / "probes.py").write_text(probes, encoding="utf-8")
+        if self.kind == "limits" and sys.platform == "linux":
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # the same user runs both, and may not look into this process
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         config = _config(self.kind, place, (requests, answers), allowed, needs, self.limits, python)
@@ -103,9 +105,7 @@ class Session:
         self._number += 1
         wire.send(self._requests, {"number": self._number, "probe": probe, "inputs": inputs}, self.limits.answer)
         answer = wire.receive(self._answers, self.limits.answer)
-        if not isinstance(answer, dict) or answer.get("number") != self._number or len(answer) != 2:
-            raise wire.BadMessage("the answer does not belong to the request")
-        return answer
+        return _checked(answer, self._number)
 
     def close(self) -> str:
         """End the process, all that it started, and its files; what it wrote to its error stream before it ran."""
@@ -131,6 +131,17 @@ class Session:
         self.close()
 
 
+def _checked(answer: Any, number: int) -> dict[str, Any]:
+    """An answer to this request, in one of the two forms that `worker` sends: a submission may write others itself."""
+    if not isinstance(answer, dict) or type(answer.get("number")) is not int or answer["number"] != number:
+        raise wire.BadMessage("the answer does not belong to the request")
+    error = answer.get("error")
+    is_error = isinstance(error, dict) and all(isinstance(error.get(part), str) for part in ("type", "text", "line"))
+    if answer.keys() == {"number", "value"} or (answer.keys() == {"number", "error"} and is_error):
+        return answer
+    raise wire.BadMessage("the answer has neither a value nor an error")
+
+
 @functools.cache
 def best_kind(python: str = sys.executable) -> str:
     """The strongest isolation that works here, found by trying."""
@@ -144,6 +155,9 @@ def why_not(python: str = sys.executable) -> dict[str, str]:
     refusals: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as empty:
         for kind in KINDS:
+            if kind == "limits" and is_root():
+                refusals[kind] = "limits: the grader is root, and so would the submission be"
+                continue
             try:
                 with Session(Path(empty), "def nothing():\n    return 1\n", kind=kind, python=python) as session:
                     session.ask("nothing", ())
@@ -151,6 +165,11 @@ def why_not(python: str = sys.executable) -> dict[str, str]:
             except (NoIsolation, EOFError, TimeoutError, ValueError) as error:
                 refusals[kind] = str(error)
     raise NoIsolation(f"a submission's process cannot be started on this machine: {refusals}")
+
+
+def is_root() -> bool:
+    """Whether the grader runs as root."""
+    return hasattr(os, "getuid") and os.getuid() == 0
 
 
 def _copy_submission(source: Path, target: Path) -> None:
@@ -182,25 +201,19 @@ def _config(
     python: str,
 ) -> dict[str, Any]:
     """All that `jail` has to know."""
-    is_root = hasattr(os, "getuid") and os.getuid() == 0
-    if kind == "uid" and not is_root:
+    by_root = is_root()
+    if kind == "uid" and not by_root:
         raise NoIsolation("uid: only root can run a submission as another user")
     layout = _interpreter(python)
     packages = place / "packages"
     _gather_packages(packages, needs, layout, kind)
     is_rooted = kind == "namespaces"
     home = "" if is_rooted else str(place)
-    user = _free_user() if kind != "limits" and is_root else None
+    user = _free_user() if kind != "limits" and by_root else None
     writable = place / "tmp"
     writable.mkdir(mode=0o700)
     if user is not None:
         os.chown(writable, user, user)
-    worker = {
-        "paths": [f"{home}/grader", f"{home}/packages"],
-        "submission": f"{home}/submission",
-        "probes": f"{home}/grader/probes.py",
-        "allowed": [*allowed],
-    }
     (place / "root").mkdir()
     return {
         "kind": kind,
@@ -217,16 +230,29 @@ def _config(
         "writable": [str(writable), "/dev/null"],
         "keep": [*keep],
         "limits": asdict(limits),
-        "environment": {
-            **{"HOME": f"{home}/tmp", "TMPDIR": f"{home}/tmp", "PATH": "", "LANG": "C.UTF-8"},
-            **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")},
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        "command": [
-            *(layout["executable"], "-I", "-S", "-B", f"{home}/grader/worker.py"),
-            *(str(keep[0]), str(keep[1]), json.dumps(worker)),
-        ],
+        "environment": _environment(home),
+        "command": [layout["executable"], *_worker(home, keep, allowed)],
     }
+
+
+def _environment(home: str) -> dict[str, str]:
+    """The environment of the submission's process: nothing of the grader's own."""
+    return {
+        **{"HOME": f"{home}/tmp", "TMPDIR": f"{home}/tmp", "PATH": "", "LANG": "C.UTF-8"},
+        **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")},
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _worker(home: str, keep: tuple[int, int], allowed: tuple[str, ...]) -> list[str]:
+    """The arguments of the interpreter that runs `worker`, in a jail whose files are below `home`."""
+    config = {
+        "paths": [f"{home}/grader", f"{home}/packages"],
+        "submission": f"{home}/submission",
+        "probes": f"{home}/grader/probes.py",
+        "allowed": [*allowed],
+    }
+    return ["-I", "-S", "-B", f"{home}/grader/worker.py", *map(str, keep), json.dumps(config)]
 
 
 @functools.cache

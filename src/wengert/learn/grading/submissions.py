@@ -6,9 +6,12 @@ bounded size, wherever the archive has them.
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -19,13 +22,14 @@ from wengert.learn import exercises
 from wengert.learn.exercises.exercise import Exercise
 
 LARGEST = 2**20  # bytes of one file that is handed in
+LARGEST_ARCHIVE = 64 * LARGEST  # bytes of a whole archive, unpacked
+BROKEN = (OSError, EOFError, ValueError, RuntimeError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
+"""What reading an archive raises that is damaged, encrypted, or packed in a way that is not known."""
 ARCHIVES = (".tar", ".tgz", ".tar.gz", ".zip")
 
 
 def found(path: Path, exercise: Exercise) -> list[Path]:
     """The submissions at a path: itself, if it is one, or else all folders and archives in it."""
-    if not path.exists():
-        raise ArgumentError(f"learn grade: there is no {path}")
     if path.is_file() or _root(path, exercise) is not None:
         return [path]
     inside = [each for each in sorted(path.iterdir()) if each.is_dir() or each.name.endswith(ARCHIVES)]
@@ -92,28 +96,39 @@ def _is_at(member: str, name: str) -> bool:
 
 def _members(path: Path) -> list[str]:
     try:
-        if path.name.endswith(".zip"):
-            with zipfile.ZipFile(path) as archive:
+        with _opened_archive(path) as archive:
+            if isinstance(archive, zipfile.ZipFile):
                 return archive.namelist()
-        with tarfile.open(path) as bundle:
-            return [member.name for member in bundle if member.isfile()]
-    except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError):
+            return [member.name for member in archive if member.isfile()]
+    except BROKEN:
         return []
 
 
 def _read(path: Path, name: str) -> bytes | None:
-    """A file of an archive, or None: links and what is too large are not read."""
+    """A file of an archive, or None: links, what is too large, encrypted or damaged is not read."""
     places = sorted((member for member in _members(path) if _is_at(member, name)), key=len)
     if not places:
         return None
-    if path.name.endswith(".zip"):
-        with zipfile.ZipFile(path) as archive, archive.open(places[0]) as file:
-            data = file.read(LARGEST + 1)
-    else:
-        with tarfile.open(path) as bundle:
-            reader = bundle.extractfile(places[0])
-            data = reader.read(LARGEST + 1) if reader is not None else b""
+    try:
+        with _opened_archive(path) as archive:
+            file = archive.open(places[0]) if isinstance(archive, zipfile.ZipFile) else archive.extractfile(places[0])
+            data = file.read(LARGEST + 1) if file is not None else b""
+    except BROKEN:
+        return None
     return data if len(data) <= LARGEST else None
+
+
+def _opened_archive(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
+    """An archive, to be read. A tar file is unpacked in memory first, so that a small one cannot hold terabytes."""
+    if path.name.endswith(".zip"):
+        return zipfile.ZipFile(path)
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if is_packed else path.open("rb") as stream:
+        data = stream.read(LARGEST_ARCHIVE + 1)
+    if len(data) > LARGEST_ARCHIVE:
+        raise tarfile.ReadError(f"{path} has more than {LARGEST_ARCHIVE} bytes")
+    return tarfile.open(fileobj=io.BytesIO(data), mode="r:")
 
 
 def name_of(path: Path) -> str:

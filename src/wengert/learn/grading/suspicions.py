@@ -8,9 +8,12 @@ look at; the second is that the submission's process finds nothing else on its d
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 
-WAYS_AROUND = ("__import__", "__builtins__", "exec", "eval", "compile", "globals", "__subclasses__", "_getframe")
+FRAMES = ("_getframe", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame")
+INSIDES = ("__subclasses__", "__closure__", "cell_contents", "__globals__", "__dict__", "vars", "globals")
+WAYS_AROUND = ("__import__", "__builtins__", "exec", "eval", "compile", *FRAMES, *INSIDES)
 
 
 def problems(files: Mapping[str, str], allowed: Iterable[str], own: Iterable[str]) -> list[str]:
@@ -21,7 +24,8 @@ def problems(files: Mapping[str, str], allowed: Iterable[str], own: Iterable[str
         if not name.endswith(".py"):
             continue
         try:
-            tree = ast.parse(text)
+            with warnings.catch_warnings(action="ignore"):
+                tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 0
             found.append(f"{name}, line {line}: not Python: {getattr(error, 'msg', None) or error}")

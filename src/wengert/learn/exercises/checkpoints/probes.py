@@ -9,36 +9,36 @@ class Array(np.ndarray):
     """An array that can be watched."""
 
 
-class Network:
-    """Layers that count their calls, and how many of the arrays they returned are alive."""
-
-    def __init__(self, scales):
-        self.calls, self.alive, self.most = 0, 0, 0
-        self.layers = [Layer(self, scale) for scale in scales]
-
-    def made(self, values):
-        array = np.asarray(values).view(Array)
-        self.alive += 1
-        self.most = max(self.most, self.alive)
-        weakref.finalize(array, self.gone)
-        return array
-
-    def gone(self):
-        self.alive -= 1
-
-
 class Layer:
-    """y = tanh(scale x)."""
+    """y = tanh(scale x). What is counted is in `forward`, and in no attribute."""
 
-    def __init__(self, network, scale):
-        self.network, self.scale = network, scale
-
-    def forward(self, x):
-        self.network.calls += 1
-        return self.network.made(np.tanh(self.scale * np.asarray(x)))
+    def __init__(self, forward, scale):
+        self.forward, self.scale = forward, scale
 
     def backward(self, x, g):
         return np.asarray(g) * self.scale * (1 - np.tanh(self.scale * np.asarray(x)) ** 2)
+
+
+def network(scales):
+    """Layers, and a function that tells how often they were called, and how many of their arrays were alive at most."""
+    calls = alive = most = 0
+
+    def forward_of(scale):
+        def forward(x):
+            nonlocal calls, alive, most
+            array = np.asarray(np.tanh(scale * np.asarray(x))).view(Array)
+            calls, alive = calls + 1, alive + 1
+            most = max(most, alive)
+            weakref.finalize(array, gone)
+            return array
+
+        return forward
+
+    def gone():
+        nonlocal alive
+        alive -= 1
+
+    return [Layer(forward_of(scale), scale) for scale in scales], lambda: (calls, most)
 
 
 def gradient(scales, x, g, every, limits):
@@ -48,15 +48,16 @@ def gradient(scales, x, g, every, limits):
     """
     from homework import checkpoints
 
-    network = Network(scales)
+    layers, counted = network(scales)
     if every:
-        found = checkpoints.checkpointed_gradient(network.layers, x, g, every)
+        found = checkpoints.checkpointed_gradient(layers, x, g, every)
     else:
-        found = checkpoints.gradient(network.layers, x, g)
+        found = checkpoints.gradient(layers, x, g)
     answer = {"the gradient": found}
     if limits:
-        answer["calls of forward that are too many"] = max(0, network.calls - limits[0])
-        answer["arrays alive at once that are too many"] = max(0, network.most - limits[1])
+        calls, most = counted()
+        answer["calls of forward that are too many"] = max(0, calls - limits[0])
+        answer["arrays alive at once that are too many"] = max(0, most - limits[1])
     return answer
 
 

@@ -3,26 +3,43 @@
 import numpy as np
 
 
-class Counted:
-    """A matrix in global memory, whose loads and stores are counted."""
+class Matrix:
+    """A matrix in global memory. It can be loaded from and stored to by element, and has nothing else to look at."""
 
-    def __init__(self, array):
-        self.array, self.loads, self.stores = array, 0, 0
+    __slots__ = ("_load", "_store")
+
+    def __init__(self, load, store):
+        self._load, self._store = load, store
 
     def __getitem__(self, place):
-        self._check(place)
-        self.loads += 1
-        return float(self.array[place])
+        return self._load(place)
 
     def __setitem__(self, place, value):
-        self._check(place)
-        self.stores += 1
-        self.array[place] = value
+        self._store(place, value)
 
-    def _check(self, place):
+
+def counted(array):
+    """A Matrix with an array's values, and a function that tells how many loads and stores there were."""
+    loads = stores = 0
+
+    def load(place):
+        nonlocal loads
+        check(place)
+        loads += 1
+        return float(array[place])
+
+    def store(place, value):
+        nonlocal stores
+        check(place)
+        stores += 1
+        array[place] = value
+
+    def check(place):
         row, column = place
-        if not (0 <= row < self.array.shape[0] and 0 <= column < self.array.shape[1]):
-            raise IndexError(f"element ({row}, {column}) lies outside a matrix of {self.array.shape}")
+        if not (0 <= row < array.shape[0] and 0 <= column < array.shape[1]):
+            raise IndexError(f"element ({row}, {column}) lies outside a matrix of {array.shape}")
+
+    return Matrix(load, store), lambda: (loads, stores)
 
 
 def product(a, b, reverse):
@@ -35,7 +52,8 @@ def traffic(a, b, reverse=False):
     from homework.matmul import T, kernel
 
     n = len(a)
-    a, b, c = Counted(a), Counted(b), Counted(np.full((n, n), np.nan))
+    product = np.full((n, n), np.nan)
+    (a, count_a), (b, count_b), (c, count_c) = map(counted, (a, b, product))
     blocks = [(x, y) for y in range(-(-n // T)) for x in range(-(-n // T))]
     places = [(x, y) for y in range(T) for x in range(T)]
     barriers = set()
@@ -43,11 +61,12 @@ def traffic(a, b, reverse=False):
         tiles = np.full((T, T), np.nan), np.full((T, T), np.nan)
         threads = [kernel(thread, block, n, a, b, c, *tiles) for thread in places]
         barriers.add(_run(threads[::-1] if reverse else threads))
+    loads_of_c, stores_of_c = count_c()
     return {
-        "c": c.array,
-        "loads of a and b": a.loads + b.loads,
-        "stores of c": c.stores,
-        "loads of c": c.loads,
+        "c": product,
+        "loads of a and b": count_a()[0] + count_b()[0],
+        "stores of c": stores_of_c,
+        "loads of c": loads_of_c,
         "different numbers of barriers": len(barriers),
     }
 
