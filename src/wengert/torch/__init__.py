@@ -59,7 +59,7 @@ for _name, _method in _registry.methods.items():
 _einops_backend.install()
 
 _LATER = (  # noqa: SIM905
-    "accelerator amp autograd backends compiler cuda distributed distributions fft func hub jit linalg "
+    "accelerator amp autograd backends compiler cuda distributed distributions fft func fx hub jit linalg "
     "multiprocessing nn onnx optim overrides profiler serialization signal special testing types utils version vision"
 ).split()
 """Submodules that are imported when they are first asked for."""
