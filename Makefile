@@ -30,7 +30,7 @@ LINT_STAMP := $(VENV)/stamp-lint
 DOCS_STAMP := $(VENV)/stamp-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz programs fuzz-files kill-training replay clean
+.PHONY: help environment demo test test-all test-runtime test-pythons lint format docs docs-serve docs-update wheel bench bench-cpu gpu-check gpu-sanitize gpu-bench gpu-report soak soak-shapes sanitize fuzz programs fuzz-files kill-training replay clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -69,8 +69,18 @@ format: $(LINT_STAMP)  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(DOCS_STAMP)  ## build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(DOCS_STAMP)  ## build the documentation into site/, to open from disk
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "built: open $(CURDIR)/site/index.html in a browser, or run make docs-serve"
+
+docs-serve: $(DOCS_STAMP)  ## serve the documentation at http://127.0.0.1:8000 and rebuild it as files change
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --livereload --watch src/wengert --dev-addr 127.0.0.1:8000
+
+docs-update: $(TEST_STAMP)  ## bring up to date what pages show: programs, tables, plots, pictures, lists
+	$(BIN)/python docs/regenerate.py
+	$(BIN)/python docs/benchmarks_page.py
+	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/how_to_index.py
 
 wheel: $(CORE_STAMP)  ## build the wheel into dist/
 	@rm -rf dist

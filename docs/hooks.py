@@ -1,47 +1,42 @@
-"""Fills in what pages take from elsewhere: functions whose docstrings exist only once they are imported, and the report
-of CPU and GPU.
+"""Fills in what pages take from elsewhere when the site is built: the entries of the reference, the dictionaries of
+names, the tables of PyTorch's functions, the report of CPU and GPU, and pictures that follow the page's colours.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))  # mkdocs runs this file by its path
+
+from command_entries import commands
+from dictionaries import functions_table, jax_table, methods_table, torch_names
+from reference_entries import with_entries, with_links
 
 from wengert.bench.every import FAMILY
 from wengert.bench.page import start_of
 from wengert.bench.plot import seconds, short
 
+REFERENCE = Path(__file__).with_name("reference")
+IMAGES = Path(__file__).with_name("images")
 REPORT = Path(__file__).with_name("cpu-gpu-report.json")  # by `make gpu-report`, with the page of the same name
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Replace each `<!-- functions of MODULE -->` by its public functions with their signatures and docstrings, and
-    `<!-- the report of bench -->` by what that found.
-    """
-    markdown = re.sub(r"<!-- functions of (\S+) -->", lambda match: _functions(match[1]), markdown)
-    return re.sub(r"<!-- the report of bench -->", lambda _: _report(), markdown)
+    """Replace each `<!-- names of MODULE -->` by entries of the reference, and the markers of tables by the tables."""
+    markdown = with_links(with_entries(markdown), sorted(REFERENCE.glob("*.md")))
+    for marker, table in TABLES.items():
+        markdown = re.sub(f"<!-- {marker} -->", lambda _, table=table: table(), markdown)
+    return re.sub(r"^!\[(.*?)\]\((?:\.\./)?images/([\w-]+\.svg)\)$", _picture, markdown, flags=re.M)
 
 
-def _functions(name: str) -> str:
-    module = importlib.import_module(name)
-    names = [n for n in getattr(module, "__all__", dir(module)) if not n.startswith("_")]
-    return "\n\n".join(_entry(n, getattr(module, n)) for n in sorted(names) if callable(getattr(module, n)))
-
-
-def _entry(name: str, function: object) -> str:
-    signature = re.sub(r": 'Any'|: 'int'| -> '.*'|'", "", str(inspect.signature(function)))  # type: ignore[arg-type]
-    text = inspect.getdoc(function) or ""
-    text = re.sub(r"((?:^>>> .*\n?|^\.\.\. .*\n?|^(?!>>>)\S.*\n?)+)", _fenced, text, flags=re.MULTILINE)
-    return f"### {name}\n\n```python\n{name}{signature}\n```\n\n{text}"
-
-
-def _fenced(match: re.Match[str]) -> str:
-    block = match[1]
-    return f"\n```pycon\n{block.rstrip()}\n```\n" if block.startswith(">>>") else block
+def _picture(match: re.Match[str]) -> str:
+    """A picture that has the page's colours as a part of the page; any other as it was."""
+    text = (IMAGES / match[2]).read_text()
+    return f"<figure>\n{text}</figure>" if 'class="wg-plot"' in text else match[0]
 
 
 def _report() -> str:
@@ -67,3 +62,14 @@ def _row(c: dict[str, Any]) -> str:
     return (
         f"| {c['case']} ({c['unit']}) | {c['pass']} | {staying} | {copied} | {c['speedup']:.3g} at {short(c['at'])} |"
     )
+
+
+TABLES = {
+    "the report of bench": _report,
+    "PyTorch's methods": methods_table,
+    "PyTorch's functions": functions_table,
+    "JAX's functions": jax_table,
+    "the names of wengert.torch": torch_names,
+    "the commands": commands,
+}
+"""What a marker stands for, by its text."""

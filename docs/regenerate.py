@@ -1,9 +1,12 @@
 """Fills in what the pages show of programs by running their examples, so that it is true.
 
     python docs/regenerate.py [--check]
+    python docs/regenerate.py --screenshots [NAME ...]
 
 A page's Python blocks are run in order. A block that follows a comment such as `<!-- show: recorded(f) -->` gets what
 that expression gives, over what the examples have defined and the functions below. `--check` says which pages differ.
+The lessons in docs/lessons also have drawings and a notebook each, which are written from them (`docs/lessons.py`).
+`--screenshots` takes the pictures of pages in docs/images, or those of some names, and does nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import linecache
 import os
@@ -20,6 +24,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import lessons
 
 os.environ["OMP_NUM_THREADS"] = "2"  # kernels are written for a number of threads: the same text everywhere
 
@@ -176,26 +182,32 @@ TOOLS = (
 
 def pages() -> Iterator[Path]:
     """The pages that show something."""
-    return (page for page in sorted(DOCS.glob("*.md")) if SHOWN.search(page.read_text()))
+    shown = (page for page in sorted(DOCS.glob("*.md")) if SHOWN.search(page.read_text()))
+    return itertools.chain(shown, lessons.pages())
 
 
-def regenerated(page: Path) -> str:
-    """The text of a page with all that it shows made anew."""
+def regenerated(page: Path) -> dict[Path, str]:
+    """The text of a page with all that it shows made anew, and the files of what it draws."""
     wg.manual_seed(0)
     scope: dict[str, Any] = {tool.__name__: tool for tool in TOOLS}
     text = page.read_text()
-    parts, end = [], 0
-    matches = sorted([*PYTHON.finditer(text), *SHOWN.finditer(text)], key=lambda match: match.start())
+    parts, end, drawings = [], 0, {}
+    found = [*PYTHON.finditer(text), *SHOWN.finditer(text), *lessons.DRAWN.finditer(text)]
+    matches = sorted(found, key=lambda match: match.start())
     for number, match in enumerate(matches):
         parts.append(text[end : match.start()])
         end = match.end()
         if match.re is PYTHON:
             _run(match["code"], f"example{number}.py", scope)
             parts.append(match[0])
+        elif match.re is lessons.DRAWN:
+            path = page.parent / "images" / f"{page.stem}-{len(drawings) + 1}.html"
+            drawings[path] = f'<figure style="overflow-x:auto">{eval(match["what"], scope).svg()}</figure>\n'
+            parts.append(f'<!-- draw: {match["what"]} -->\n--8<-- "{path.relative_to(DOCS.parent)}"\n')
         else:
             shown = eval(match["what"], scope)
             parts.append(f"<!-- show: {match['what']} -->\n```{match['language']}\n{shown}\n```\n")
-    return "".join([*parts, text[end:]])
+    return {page: "".join([*parts, text[end:]]), **drawings}
 
 
 def _run(code: str, name: str, scope: dict[str, Any]) -> None:
@@ -209,14 +221,23 @@ def _run(code: str, name: str, scope: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
-    texts = {page: regenerated(page) for page in pages()}
-    stale = [page for page, text in texts.items() if text != page.read_text()]
-    names = ", ".join(page.name for page in stale)
+    parser.add_argument("--screenshots", nargs="*", metavar="NAME", help="take the pictures of pages, all or some")
+    options = parser.parse_args()
+    if options.screenshots is not None:
+        import screenshots
+
+        screenshots.take(options.screenshots)
+        return
+    check = options.check
+    texts = {path: text for page in pages() for path, text in regenerated(page).items()}
+    texts |= {lessons.notebook_path(page): lessons.notebook(page) for page in lessons.pages()}
+    stale = [path for path, text in texts.items() if not path.exists() or text != path.read_text()]
+    names = ", ".join(path.name for path in stale)
     if check:
         sys.exit(f"what {names} shows is not what its examples give: run python docs/regenerate.py" if stale else 0)
-    for page in stale:
-        page.write_text(texts[page])
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(texts[path])
     print(f"written: {names or 'nothing, all is as it was'}")
 
 

@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 
 import wengert
 from wengert.core.errors import ArgumentError, DistributedError, WengertError
@@ -20,9 +21,10 @@ DESCRIPTION = "Automatic differentiation for Python. Train, evaluate and look ar
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (the process's own, if none are given); the exit status."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    options.given = sys.argv[1:] if arguments is None else list(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    parser = _parser(has_learn="learn" in given)
+    options = parser.parse_args(given)
+    options.given = given
     if "run" not in options:
         parser.print_help()
         return 0
@@ -93,15 +95,29 @@ def _of_system(error: OSError) -> str:
     return f"{name}: {reason}" if name else reason
 
 
-def _learn(options: argparse.Namespace) -> None:
+def _learn(options: argparse.Namespace) -> int | None:
+    if options.topic in _LEARN_COMMANDS:
+        module = import_module(_LEARN_COMMANDS[options.topic][0])
+        return int(module.run(options))
     if options.topic == "distributed":
         from wengert.learn.distributed.tour import tour as many_ranks
 
         many_ranks(options.page)
-        return
+        return None
     from wengert.learn.derivatives.tour import tour
 
     tour(options.seconds, options.page)
+    return None
+
+
+_LEARN_COMMANDS = {
+    "grade": ("wengert.learn.grade", "grade what students handed in, one submission or a class"),
+    "handout": ("wengert.learn.handout", "write an exercise for students"),
+    "kit": ("wengert.learn.kit.kit", "write a term's exercises, solutions and graders"),
+    "simulate": ("wengert.learn.kit.simulated", "write a class of simulated students, to try the grader on"),
+    "slides": ("wengert.learn.kit.slides", "write the frames of the recitation, as SVG and PDF"),
+}
+"""What a course needs, by the word behind `wengert learn`: the module, and what it does."""
 
 
 def _view(options: argparse.Namespace) -> None:
@@ -119,7 +135,8 @@ def _profile(options: argparse.Namespace) -> None:
     end = given.index("--") if "--" in given else len(given)
     options, arguments = own.parse_known_args(given[:end], options)
     arguments += given[end + 1 :]
-    commands.profile(options.script, arguments, options.by or ["kernel", "line"], options.top, options.trace)
+    kinds = options.by or ["kernel", "line"]
+    commands.profile(options.script, arguments, kinds, options.top, options.trace, options.timeline)
 
 
 def _tune(options: argparse.Namespace) -> int:
@@ -215,7 +232,8 @@ def _cache(options: argparse.Namespace) -> None:
 # --- what can be asked ----------------------------------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(has_learn: bool = False) -> argparse.ArgumentParser:
+    """All commands. The options of `wengert learn` come from its modules, which other commands do not wait for."""
     parser = argparse.ArgumentParser(prog="wengert", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"wengert {wengert.__version__}")
     shared = argparse.ArgumentParser(add_help=False)
@@ -233,7 +251,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_torch(added("torch", "run a PyTorch script as it is: its `import torch` finds wengert.torch", _torch))
     _add_launch(added("launch", "run a script as several ranks, which compute together", _launch))
     _add_scale(added("scale", "what a step would take on more ranks, of a machine that is not here", _scale))
-    _add_learn(added("learn", "a guided tour: the ways to a derivative, or many ranks", _learn))
+    learn = added("learn", "tours of how it works; exercises, their grader and a course kit", _learn)
+    if has_learn:
+        _add_learn(learn)
     _add_view(added("view", "a page of a function's graph, its gradient and its kernels", _view))
     _add_profile(added("profile", "run a script and tell where its time and memory go", _profile))
     _add_tune(added("tune", "choose the kernels of a GPU by timing them", _tune))
@@ -278,10 +298,14 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
-    topics = "what to learn: the ways to a derivative, or what many ranks do (default: %(default)s)"
-    parser.add_argument("topic", nargs="?", choices=["derivatives", "distributed"], default="derivatives", help=topics)
-    parser.add_argument("--seconds", type=float, default=2.0, help="the longest measurement (default: %(default)s)")
-    parser.add_argument("--page", metavar="FILE", help="write it as an HTML page too")
+    topics = parser.add_subparsers(dest="topic", metavar="topic", title="topics")
+    tours = {"derivatives": "the ways to compute a derivative (the default)", "distributed": "what many ranks do"}
+    for of in (parser, *(topics.add_parser(name, help=what) for name, what in tours.items())):
+        seconds, page = (2.0, None) if of is parser else (argparse.SUPPRESS,) * 2  # a topic's come after these
+        of.add_argument("--seconds", type=float, default=seconds, help="the longest measurement (default: 2)")
+        of.add_argument("--page", metavar="FILE", default=page, help="write it as an HTML page too")
+    for name, (module, what) in _LEARN_COMMANDS.items():
+        import_module(module).add_arguments(topics.add_parser(name, help=what, description=what))
 
 
 def _add_view(parser: argparse.ArgumentParser) -> None:
@@ -333,9 +357,11 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_profile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--by", action="append", choices=["op", "kernel", "module", "line"], help="tables to show")
+    kinds = ["op", "kernel", "module", "function", "line"]
+    parser.add_argument("--by", action="append", choices=kinds, help="tables to show")
     parser.add_argument("--top", type=int, default=10, help="rows of each table (default: %(default)s)")
     parser.add_argument("--trace", metavar="FILE", help="write the events for Chrome's trace viewer")
+    parser.add_argument("--timeline", metavar="FILE", help="write a page of the kernels over time")
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:

@@ -46,17 +46,33 @@ Extent = int | Sequence[int]
 
 
 def device_count() -> int:
-    """How many GPUs there are; 0 where there is none, or no driver, or the CUDA parts are not installed."""
+    """How many GPUs there are; 0 where there is none, or no driver, or the CUDA parts are not installed.
+
+    >>> import wengert as wg
+    >>> wg.cuda.device_count() >= 0
+    True
+    """
     return len(devices.gpus())
 
 
 def is_available() -> bool:
-    """Whether there is a GPU to compute on. If not, `wengert info` says why."""
+    """Whether there is a GPU to compute on. If not, `wengert info` says why.
+
+    >>> import wengert as wg
+    >>> device = "cuda" if wg.cuda.is_available() else "cpu"
+    >>> wg.ones(2, device=device).tolist()
+    [1.0, 1.0]
+    """
     return device_count() > 0
 
 
 def synchronize(device: str = "cuda") -> None:
-    """Wait until a GPU has done all that it was asked to do."""
+    """Wait until a GPU has done all that it was asked to do.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     wg.cuda.synchronize()
+    """
     from wengert.runtime.dynamic.realize import synchronize as flush
 
     flush()
@@ -64,7 +80,12 @@ def synchronize(device: str = "cuda") -> None:
 
 
 def stream(device: str = "cuda") -> int:
-    """The CUDA stream that everything on a GPU happens in, as an address for other libraries."""
+    """The CUDA stream that everything on a GPU happens in, as an address for other libraries.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     handle = wg.cuda.stream()
+    """
     return int(_driver(device).stream)
 
 
@@ -86,6 +107,10 @@ class Memory(NamedTuple):
     """The bytes of a GPU's memory: what tensors hold and held at most, what is kept for them, what programs work in.
 
     `reserved` is what was taken for tensors and is given to the next ones; `free` is what nobody has taken.
+
+    >>> import wengert as wg
+    >>> wg.cuda.Memory._fields[:2]
+    ('live', 'peak')
     """
 
     live: int
@@ -110,7 +135,12 @@ class Memory(NamedTuple):
 
 
 def memory(device: str = "cuda") -> Memory:
-    """What a GPU's memory holds now, and which lines of the program made it."""
+    """What a GPU's memory holds now, and which lines of the program made it.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     print(wg.cuda.memory())
+    """
     driver = _driver(device)
     from wengert.backends.cuda.memory import Usage, usage
 
@@ -121,21 +151,36 @@ def memory(device: str = "cuda") -> Memory:
 
 
 def transfers() -> dict[str, int]:
-    """How many copies there were between host and GPUs so far, and how many bytes they moved."""
+    """How many copies there were between host and GPUs so far, and how many bytes they moved.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     print(wg.cuda.transfers())
+    """
     from wengert.backends.cuda.memory import transfers as counted
 
     return dict(vars(counted))
 
 
 def choices(device: str = "cuda") -> dict[str, str]:
-    """Which kernel or library's algorithm was the fastest where `compile(tune=True)` has timed several, by product."""
+    """Which kernel or library's algorithm was the fastest where `compile(tune=True)` has timed several, by product.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     saved = wg.cuda.choices()
+    """
     from wengert.backends.cuda.libraries import choices_of
 
     return choices_of(_driver(device)).winners()
 
 
 def set_choices(choices: Mapping[str, str], device: str = "cuda") -> None:
-    """Take these, as `choices` gave them, for the programs built from now on in this process, and no others."""
+    """Take these, as `choices` gave them, for the programs built from now on in this process, and no others.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     wg.cuda.set_choices(wg.cuda.choices())
+    """
     from wengert.backends.cuda.libraries import choices_of
 
     choices_of(_driver(device)).replace(choices)
@@ -148,6 +193,10 @@ def pinned(shape: Shape, dtype: Any = np.float32, device: str = "cuda") -> np.nd
     """A NumPy array in pinned memory, which a GPU reads by itself; with anything in it.
 
     There is less of such memory than of any other: use it again and again, filled anew.
+
+    >>> import wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     batch = wg.cuda.pinned((32, 64), wg.float32)
     """
     name = _named(device)
     from wengert.backends.cuda.copies import pinned as made
@@ -163,6 +212,10 @@ def upload(array: Any, device: str = "cuda") -> Tensor:
     be changed at once. `wg.data.DataLoader(..., device="cuda")` uploads the next batch like this during a step.
 
         x = wg.cuda.upload(images)
+
+    >>> import numpy as np, wengert as wg
+    >>> if wg.cuda.is_available():
+    ...     x = wg.cuda.upload(np.ones(3))
     """
     name = _named(device)
     from wengert.backends.cuda.copies import upload_beside
@@ -182,6 +235,11 @@ def download(tensor: Tensor) -> Download:
 
         losses.append(wg.cuda.download(step(x, y)))
         print(losses[-10].item())
+
+    >>> import wengert as wg
+    >>> x = wg.ones(3)
+    >>> if wg.cuda.is_available():
+    ...     number = wg.cuda.download(x.to("cuda").sum())
     """
     from wengert.backends.cuda.copies import Download
 
@@ -300,6 +358,12 @@ def kernel(
             grid=lambda x, n: -(-n // 256),
         )
         y = triple(x, x.size)
+
+    >>> import wengert as wg
+    >>> source = 'extern "C" __global__ void twice(const float *x, int n, float *y) { y[0] = 2 * x[0]; }'
+    >>> twice = wg.cuda.kernel(source, "twice", grid=1, block=1)
+    >>> if wg.cuda.is_available():
+    ...     print(twice(wg.ones(1, device="cuda"), 1).tolist())
     """
     if name not in source:
         raise ArgumentError(f"cuda.kernel: the source has no function {name!r}")

@@ -121,7 +121,13 @@ def beside(other: Any) -> Any:
 
 
 class Tensor:
-    """A slot that names a value. Make one with `wg.tensor`, `wg.zeros`, ... or by computing."""
+    """A slot that names a value. Make one with `wg.tensor`, `wg.zeros`, ... or by computing.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.shape, x.T[0].tolist(), x.sum().item()
+    ((2, 2), [1.0, 3.0], 10.0)
+    """
 
     __slots__ = ("__weakref__", "_grad", "_taken_from", "node")
     __array_priority__ = 100

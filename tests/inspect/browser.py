@@ -15,6 +15,11 @@ from typing import Any
 from tornado.websocket import websocket_connect
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_SETTLED = """(async () => {
+    const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    await frame();  // what a resize asks for comes with the next frame
+    do { await ready; await frame(); } while (layouter.pending);
+})()"""
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0")
 
 
@@ -81,11 +86,21 @@ class Browser:
         return time.perf_counter() - start
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression gives on the page."""
-        found = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
+        """What a JavaScript expression gives on the page; of a promise, what it comes to."""
+        found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             raise AssertionError(found["exceptionDetails"]["exception"].get("description"))
         return found["result"].get("value")
+
+    def settle(self) -> None:
+        """Wait until the page has carried out what was asked of it: its layouts, and then its drawing."""
+        self.value(_SETTLED)
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size; a narrow one is a phone's."""
+        phone = width < 600
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.send("Emulation.setTouchEmulationEnabled", enabled=phone)
 
     def until(self, expression: str, seconds: float = 60.0) -> None:
         """Wait until a JavaScript expression is true: what a page does next may take it a moment."""
@@ -102,11 +117,12 @@ class Browser:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    def press(self, key: str) -> None:
-        """Press a key."""
+    def press(self, key: str, shift: bool = False) -> None:
+        """Press a key, such as "a" or "ArrowLeft"."""
         text = {"text": key} if len(key) == 1 else {}
-        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
+        modifiers = 8 if shift else 0
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)
 
     def text(self, selector: str) -> str:
         """The text of an element as it is shown."""

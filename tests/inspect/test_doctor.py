@@ -42,7 +42,7 @@ def test_a_missing_compiler_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     [
         ("fatal error: omp.h: No such file or directory", "OpenMP", "libgomp for gcc"),
         ("ld: cannot find -lgomp", "OpenMP", "libgomp for gcc"),
-        ("cc1: internal compiler error", "compiler", "name another in WENGERT_CC"),
+        ("cc1: internal compiler error", "compiler", "set WENGERT_CC to another compiler"),
     ],
 )
 def test_a_compiler_is_tried(
@@ -72,7 +72,7 @@ def test_a_cache_that_cannot_be_written_fails(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WENGERT_CACHE", str(tmp_path / "file"))
     lines, status = _examined(capsys)
-    assert status == 1 and "set WENGERT_CACHE to a folder of yours" in lines["cache"]
+    assert status == 1 and "set WENGERT_CACHE to your own folder" in lines["cache"]
 
 
 def test_what_is_only_missing_does_not_fail(

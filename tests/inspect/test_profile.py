@@ -2,15 +2,16 @@
 
 import json
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
 
 import wengert as wg
+from tests.inspect.bars import Bars
 from wengert import cli
 from wengert.core.evaluation import watch
-from wengert.inspect import Profile, table
+from wengert.inspect import Profile, kernel_timeline, table
 
 
 @contextmanager
@@ -90,6 +91,28 @@ def test_modules_of_what_was_recorded_before_are_known():
     assert {"Sequential.0", "Sequential.2"} <= set(profile.rows("module"))
 
 
+def test_gradients_of_what_was_compiled_before_belong_to_their_modules():
+    model = wg.nn.Sequential(wg.nn.Linear(8, 16), wg.nn.LayerNorm(16), wg.nn.Linear(16, 4))
+
+    @wg.compile
+    def step(x):
+        loss = wg.exp(model(x)).sum()
+        loss.backward()
+        return loss
+
+    x = wg.ones((3, 8))
+    for _ in range(2):  # in the second call there are gradients from before
+        step(x)
+    with wg.profile() as before:
+        step(x)
+    with wg.profile() as inside:
+        wg.compile(step.__wrapped__)(x)
+    counts = [{name: row.count for name, row in p.rows("module").items()} for p in (before, inside)]
+    assert counts[0] == counts[1] and counts[0]["Sequential.1"] >= 2
+    assert set(before.rows("function")) == {"(function not known)"}
+    assert {"linear", "layer norm"} <= set(inside.rows("function"))
+
+
 def test_the_largest_values_at_the_peak_are_named():
     with wg.profile() as p:
         x = wg.ones((256, 256)) * 2.0
@@ -112,6 +135,76 @@ def test_the_trace_is_bounded_and_in_order(tmp_path, monkeypatch):
     assert sum(row.count for row in p.rows().values()) == 5 + p.left_out
 
 
+def trained(compiled):
+    model = wg.nn.Sequential(wg.nn.Linear(8, 16), wg.nn.Tanh(), wg.nn.Linear(16, 4))
+
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    run = wg.compile(step) if compiled else step
+    with wg.profile() as p:
+        for _ in range(2):
+            run(wg.ones((3, 8))).item()
+    return p
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_arrows_of_the_trace_lead_from_forward_kernels_to_their_backward(compiled, tmp_path):
+    with nullcontext() if compiled else interpreted():
+        p = trained(compiled)
+    told = json.loads(p.trace(tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = {event["ts"]: event for event in told if event["ph"] == "X"}
+    starts = {event["id"]: event for event in told if event["ph"] == "s"}
+    ends = {event["id"]: event for event in told if event["ph"] == "f"}
+    assert starts.keys() == ends.keys() and len(starts) >= 4
+    for number, end in ends.items():
+        assert "backward" in spans[end["ts"]]["args"]["line"] or compiled  # a fused kernel has the line of its result
+        assert spans[starts[number]["ts"]]["args"]["module"] == spans[end["ts"]]["args"]["module"] or compiled
+        assert starts[number]["ts"] < end["ts"]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_memory_is_a_counter_of_the_trace(compiled, tmp_path):
+    with nullcontext() if compiled else interpreted():
+        p = trained(compiled)
+    told = json.loads(p.trace(tmp_path / "trace.json").read_text())["traceEvents"]
+    counted = [event for event in told if event["ph"] == "C"]
+    assert {event["name"] for event in counted} == {"memory on cpu"}
+    assert 0 < max(event["args"]["bytes"] for event in counted) <= p.memory.peak
+
+
+def test_the_timeline_has_a_lane_a_device_and_modules_to_colour(tmp_path):
+    with interpreted():
+        p = trained(False)
+    bars = Bars()
+    bars.feed(p.timeline(tmp_path / "timeline.html").read_text())
+    assert bars.open == []
+    host = bars.lanes[0]
+    assert {kind for kind, _, _ in host} == {"compute"} and len(host) > 10
+    assert any(told.startswith("matmul") and "Sequential.0, linear\n" in told for _, _, told in host)
+    assert any("Sequential.2, linear, backward" in told and "moved" in told for _, _, told in host)
+    text = (tmp_path / "timeline.html").read_text()
+    assert (
+        'data-module="Sequential.0"' in text
+        and "memory on cpu: at most" in text
+        and "http" not in text.split("<svg")[0]
+    )
+
+
+def test_short_kernels_of_one_module_are_one_bar():
+    with interpreted(), wg.profile() as p:
+        y = wg.ones((4,))
+        for _ in range(50):
+            y = y + 1
+        y.tolist()
+    p.seconds = 1000.0  # beside which every kernel is short
+    bars = Bars()
+    bars.feed(kernel_timeline.page(p))
+    assert len(bars.lanes[0]) == 1 and "more" in bars.lanes[0][0][2]
+
+
 def test_a_profile_ends_with_its_block_also_by_an_error():
     with pytest.raises(ZeroDivisionError), wg.profile():
         1 / 0
@@ -124,7 +217,7 @@ def test_a_profile_ends_with_its_block_also_by_an_error():
 def test_rows_by_something_unknown_say_what_there_is():
     with wg.profile() as p:
         pass
-    with pytest.raises(wg.errors.ArgumentError, match="op, kernel, module, line"):
+    with pytest.raises(wg.errors.ArgumentError, match="op, kernel, module, function, line"):
         p.rows("file")
 
 
@@ -150,10 +243,12 @@ def script(tmp_path):
 
 def test_the_command_profiles_a_script(script, capsys, tmp_path):
     trace = tmp_path / "trace.json"
-    assert cli.main(["profile", "--by", "op", "--trace", str(trace), str(script), "a", "--b"]) == 0
+    page = tmp_path / "timeline.html"
+    arguments = ["--by", "op", "--by", "function", "--trace", str(trace), "--timeline", str(page)]
+    assert cli.main(["profile", *arguments, str(script), "a", "--b"]) == 0
     shown = capsys.readouterr().out
     assert "arguments ['a', '--b']" in shown and "sin" in shown and "ceiling" in shown
-    assert trace.exists()
+    assert trace.exists() and "Kernel timeline" in page.read_text()
 
 
 def test_several_tables_have_one_head_and_one_ceiling(script, capsys):
@@ -182,7 +277,7 @@ def test_the_command_writes_a_page(script, capsys, tmp_path):
         (["{script}"], "write script.py:function"),
         (["{script}:g"], "there are f"),
         (["{script}:f"], "missing 2 required positional arguments"),
-        (["nowhere.py:f"], "there is no script"),
+        (["nowhere.py:f"], "no such script"),
     ],
 )
 def test_the_command_says_what_is_wrong(script, capsys, arguments, message):

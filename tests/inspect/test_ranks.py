@@ -131,6 +131,7 @@ def test_the_rank_s_graph_is_drawn_and_its_table_leads_to_the_nodes(tmp_path):
     try:
         browser.open(path)
         browser.click('[data-view="rank"]')
+        browser.settle()
         assert "rank 0 of 4, Mesh(data=4)" in browser.text("#rank-title")
         assert browser.count_of("#collectives tr[data-id]") == 2
         browser.click("#collectives tr[data-id]")  # boxes are there where they are looked at

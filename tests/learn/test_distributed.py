@@ -35,14 +35,14 @@ def test_the_gradient_of_ranks_is_that_of_one_process():
 
 def test_the_graph_shows_all_reduce_as_the_derivative_of_replicate():
     rungs = derivative.ladder().rungs
-    assert rungs[0] == ("w", "w\u0304 = all_reduce(v\u03041)")
-    assert rungs[1][0] == "v1 = replicate(w)"
-    assert rungs[-1][0].endswith("all_reduce(v4)") and rungs[-2][1].endswith("replicate(v\u03045)")
+    assert rungs[0] == ("v1 = w", "v\u03041 = all_reduce(v\u03043)")
+    assert rungs[1][0] == "v3 = replicate(v1)"
+    assert rungs[-1][0].endswith("all_reduce(v6)") and rungs[-2][1].endswith("replicate(v\u03047)")
 
 
 def test_accumulate_grad_is_a_node_with_its_value():
     (table,) = derivative.accumulate_section().shown
-    assert table.rows[-1] == ["g4 = w.grad + g3", "[33, 44]", "= AccumulateGrad of w"]
+    assert table.rows[-1] == ["g5 = w.grad + g4", "[33, 44]", "= AccumulateGrad of w"]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,12 @@ pi = math.pi
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype; `x` itself if it has that and no copy is wanted."""
+    """`x` in another dtype; `x` itself if it has that and no copy is wanted.
+
+    >>> import wengert as wg
+    >>> wg.astype(wg.tensor([1.7, -1.7]), wg.int32).tolist()
+    [1, -1]
+    """
     return asarray(asarray(x), dtype=dtype, device=device, copy=copy or None)
 
 
@@ -72,7 +77,12 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether a value of one dtype takes the other by promotion, where the two meet."""
+    """Whether a value of one dtype takes the other by promotion, where the two meet.
+
+    >>> import wengert as wg
+    >>> wg.can_cast(wg.int32, wg.float64), wg.can_cast(wg.float64, wg.int32)
+    (True, False)
+    """
     try:
         return promote(_dtype_of(from_), as_dtype(to)) is as_dtype(to)
     except DTypeError:

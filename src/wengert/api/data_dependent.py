@@ -263,18 +263,33 @@ def _unique(x: Any, name: str, axis: int | None = None, equal_nan: bool = False)
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct values of `x`, sorted, where each is first, which one each element is, and their counts."""
+    """The distinct values of `x`, sorted, where each is first, which one each element is, and their counts.
+
+    >>> import wengert as wg
+    >>> wg.unique_all(wg.tensor([3, 1, 3])).values.tolist()
+    [1, 3]
+    """
     return _unique(x, "unique_all")
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """The distinct values of `x`, sorted, and how often each occurs."""
+    """The distinct values of `x`, sorted, and how often each occurs.
+
+    >>> import wengert as wg
+    >>> wg.unique_counts(wg.tensor([3, 1, 3])).counts.tolist()
+    [1, 2]
+    """
     found = _unique(x, "unique_counts")
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct values of `x`, sorted, and for each element of `x` which one it is."""
+    """The distinct values of `x`, sorted, and for each element of `x` which one it is.
+
+    >>> import wengert as wg
+    >>> wg.unique_inverse(wg.tensor([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
+    """
     found = _unique(x, "unique_inverse")
     return UniqueInverse(found.values, found.inverse_indices)
 
@@ -300,6 +315,10 @@ def unique(
     """The distinct values of `x` (or its distinct slices along an axis), sorted; with what else is asked for, a tuple.
 
     NaNs count as equal, as in NumPy; `unique_values` and its kin follow the Array API, where they do not.
+
+    >>> import wengert as wg
+    >>> wg.unique(wg.tensor([3, 1, 3])).tolist()
+    [1, 3]
     """
     found = _unique(x, "unique", axis, equal_nan=True)
     asked = (True, return_index, return_inverse, return_counts)

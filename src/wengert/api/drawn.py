@@ -137,7 +137,12 @@ def fractional_max_pool3d(
     *,
     generator: Generator | None = None,
 ) -> Any:
-    """`fractional_max_pool2d` over the last three axes."""
+    """`fractional_max_pool2d` over the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.fractional_max_pool3d(wg.ones((1, 1, 8, 8, 8)), 2, output_size=4).shape
+    (1, 1, 4, 4, 4)
+    """
     return _fractional(3, x, kernel_size, output_size, output_ratio, return_indices, _random_samples, generator)
 
 

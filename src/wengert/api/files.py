@@ -229,6 +229,13 @@ def load(path: str | os.PathLike[str], map_location: torch_format.MapLocation = 
     its device, as PyTorch's.
 
     float8 and float4 tensors of other programs are read as float16 (F8_E8M0 as float32), which holds all their values.
+
+    >>> import wengert as wg
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/weights.safetensors"
+    >>> wg.save(path, {"w": wg.ones(2)})
+    >>> wg.load(path)["w"].tolist()
+    [1.0, 1.0]
     """
     file = path_of(path, "load")
     if sharded_files.is_checkpoint(file):

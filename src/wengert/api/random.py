@@ -327,7 +327,12 @@ def gumbel(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Gumbel distributed numbers: `loc + scale * z`, differentiable by both."""
+    """Gumbel distributed numbers: `loc + scale * z`, differentiable by both.
+
+    >>> import wengert as wg
+    >>> wg.random.gumbel((2, 3)).shape
+    (2, 3)
+    """
     loc, scale = _parameters(loc, scale)
     _require_not_negative("gumbel", "scale", scale)
     source, kind = _source(generator), _result_dtype("gumbel", dtype, loc, scale)
@@ -343,7 +348,12 @@ def exponential(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Exponentially distributed numbers with mean `scale` (one over the rate), by which they are differentiable."""
+    """Exponentially distributed numbers with mean `scale` (one over the rate), by which they are differentiable.
+
+    >>> import wengert as wg
+    >>> bool(wg.all(wg.random.exponential((5,)) >= 0))
+    True
+    """
     (scale,) = _parameters(scale)
     _require_not_negative("exponential", "scale", scale)
     kind, sizes = _result_dtype("exponential", dtype, scale), _result_shape("exponential", shape, scale)

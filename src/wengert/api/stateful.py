@@ -38,17 +38,32 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
 
 
 def dropout1d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` of shape (batch, channels, length) or (channels, length) with whole channels dropped."""
+    """`x` of shape (batch, channels, length) or (channels, length) with whole channels dropped.
+
+    >>> import wengert as wg
+    >>> wg.dropout1d(wg.ones((2, 3, 4)), 0.5, training=False).shape
+    (2, 3, 4)
+    """
     return _drop_channels("dropout1d", 1, x, p, training, generator)
 
 
 def dropout2d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` of shape (batch, channels, height, width) or (channels, height, width) with whole channels dropped."""
+    """`x` of shape (batch, channels, height, width) or (channels, height, width) with whole channels dropped.
+
+    >>> import wengert as wg
+    >>> wg.dropout2d(wg.ones((2, 3, 4, 4)), 0.5, training=False).shape
+    (2, 3, 4, 4)
+    """
     return _drop_channels("dropout2d", 2, x, p, training, generator)
 
 
 def dropout3d(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """`x` of shape (batch, channels, depth, height, width), or without the batch, with whole channels dropped."""
+    """`x` of shape (batch, channels, depth, height, width), or without the batch, with whole channels dropped.
+
+    >>> import wengert as wg
+    >>> wg.dropout3d(wg.ones((2, 3, 2, 4, 4)), 0.5, training=False).shape
+    (2, 3, 2, 4, 4)
+    """
     return _drop_channels("dropout3d", 3, x, p, training, generator)
 
 
@@ -57,7 +72,12 @@ SATURATION = -1.7580993408473766
 
 
 def alpha_dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """Dropout for selu networks, keeping mean 0 and variance 1 (Klambauer et al., "Self-normalizing networks")."""
+    """Dropout for selu networks, keeping mean 0 and variance 1 (Klambauer et al., "Self-normalizing networks").
+
+    >>> import wengert as wg
+    >>> wg.alpha_dropout(wg.ones(4), 0.5, training=False).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
     x = checked("alpha_dropout", x, p)
     if not training or not p:
         return x
@@ -139,6 +159,10 @@ def instance_norm(
 
     With `use_input_stats` the running statistics (if given) move towards the mean of those over the samples; without it
     `x` is normalised by them.
+
+    >>> import wengert as wg
+    >>> wg.instance_norm(wg.ones((2, 3, 4))).shape
+    (2, 3, 4)
     """
     running = (running_mean, running_var)
     return _normalized("instance_norm", x, running, weight, bias, use_input_stats, False, momentum, eps)

@@ -73,7 +73,12 @@ def _by_argument(
 
 
 def as_float64(leaf: Any, position: int) -> Array:
-    """The value of a floating-point leaf."""
+    """The value of a floating-point leaf.
+
+    >>> import numpy as np, wengert as wg
+    >>> wg.autodiff.numeric.as_float64(np.float32(3.0), 0).dtype.name
+    'float64'
+    """
     value = (
         leaf.detach().numpy()
         if isinstance(leaf, Tensor)
@@ -121,7 +126,12 @@ def _by_leaf(at: Callable[[Sequence[Array]], Array], points: list[Array], i: int
 
 
 def central(curve: Curve, step: float | None = None, scale: float = 1.0) -> Array:
-    """A central difference. The step balances the error of the formula (h squared) with rounding (1/h)."""
+    """A central difference. The step balances the error of the formula (h squared) with rounding (1/h).
+
+    >>> import wengert as wg
+    >>> round(float(wg.autodiff.numeric.central(lambda h: (3.0 + h) ** 2)), 4)
+    6.0
+    """
     h = step or float(np.finfo(float64).eps) ** (1 / 3) * max(scale, 1.0)
     above, below = curve(h), curve(-h)
     still = np.equal(above, below)  # also where both are infinite, and their difference would be NaN
@@ -130,7 +140,12 @@ def central(curve: Curve, step: float | None = None, scale: float = 1.0) -> Arra
 
 
 def complex_step(curve: Curve, step: float | None = None, scale: float = 1.0) -> Array:
-    """The imaginary part of a step up the imaginary axis: nothing is subtracted, so the step can be tiny."""
+    """The imaginary part of a step up the imaginary axis: nothing is subtracted, so the step can be tiny.
+
+    >>> import wengert as wg
+    >>> round(float(wg.autodiff.numeric.complex_step(lambda h: (3.0 + h) ** 2)), 4)
+    6.0
+    """
     h = step or 1e-30
     try:
         values = curve(1j * h)
@@ -154,7 +169,12 @@ def _not_analytic(reason: str, location: Any) -> GradientError:
 
 
 def richardson(curve: Curve, step: float | None = None, scale: float = 1.0) -> Array:
-    """Ridders' method: a tableau of central differences at shrinking steps; its best entry by its own estimate."""
+    """Ridders' method: a tableau of central differences at shrinking steps; its best entry by its own estimate.
+
+    >>> import wengert as wg
+    >>> round(float(wg.autodiff.numeric.richardson(lambda h: (3.0 + h) ** 2)), 4)
+    6.0
+    """
     shrink, rows = 1.4, 10
     h = step or 0.1 * max(scale, 0.1)
     previous = [central(curve, h)]

@@ -349,7 +349,16 @@ def no_grad() -> AbstractContextManager[None]:
 
 
 def enable_grad() -> AbstractContextManager[None]:
-    """Inside, values are tracked for gradients again, also within `no_grad`."""
+    """Inside, values are tracked for gradients again, also within `no_grad`.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(2.0, requires_grad=True)
+    >>> with wg.no_grad(), wg.enable_grad():
+    ...     y = w * w
+    >>> y.backward()
+    >>> w.grad.item()
+    4.0
+    """
     return Setting("grad", True)
 
 

@@ -54,7 +54,12 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Deri
 
 
 def symbol(name: str) -> Expression:
-    """A real number by name."""
+    """A real number by name.
+
+    >>> import wengert as wg
+    >>> wg.autodiff.symbolic.symbol("x")
+    x
+    """
     return _sympy().Symbol(name, real=True)
 
 
@@ -62,6 +67,11 @@ class Derivative:
     """A function's formula (`expression`) and its derivative (`derivative`, a tuple by several arguments).
 
     Calling it gives the derivative's value, by NumPy: numbers or arrays of them, element by element.
+
+    >>> import wengert as wg
+    >>> slope = wg.autodiff.symbolic.grad(lambda x: x * wg.sin(x))
+    >>> isinstance(slope, wg.autodiff.symbolic.Derivative), slope.derivative
+    (True, x*cos(x) + sin(x))
     """
 
     def __init__(self, expression: Expression, derivative: Any, symbols: Sequence[Any]) -> None:
@@ -115,7 +125,14 @@ def _expression(function: Callable[..., Any], symbols: Sequence[Any]) -> Express
 
 
 def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
-    """A node as an expression, given its sources'."""
+    """A node as an expression, given its sources'.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(2.0)
+    >>> y = wg.sin(x)
+    >>> wg.autodiff.symbolic.as_expression(y.node, [wg.autodiff.symbolic.symbol("x")])
+    sin(x)
+    """
     form = node.op.symbolic
     if form is None:
         raise GradientError(f"symbolic.grad: {node.op.name} has no symbolic form", node.location)
@@ -128,7 +145,12 @@ def as_expression(node: Node, sources: Sequence[Expression]) -> Expression:
 
 
 def constant(node: Node) -> Expression:
-    """A value from outside the function, as an exact number where it is an integer or a simple fraction."""
+    """A value from outside the function, as an exact number where it is an integer or a simple fraction.
+
+    >>> import wengert as wg
+    >>> wg.autodiff.symbolic.constant(wg.tensor(0.5).node)
+    1/2
+    """
     sympy = _sympy()
     if node.size != 1:
         raise GradientError(f"symbolic.grad: a value of shape {node.shape} is used; only numbers have a symbolic form")
@@ -144,7 +166,12 @@ _STEPS = ("floor", "ceiling", "stop_gradient", "DiracDelta")
 
 
 def settled(expression: Expression) -> Expression:
-    """An expression with the derivatives of steps taken as zero and the marks of `stop_gradient` removed."""
+    """An expression with the derivatives of steps taken as zero and the marks of `stop_gradient` removed.
+
+    >>> import wengert as wg
+    >>> wg.autodiff.symbolic.settled(wg.autodiff.symbolic.symbol("x"))
+    x
+    """
     sympy = _sympy()
 
     def of_a_step(part: Any) -> bool:

@@ -89,17 +89,32 @@ def cast_array(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is one of the real floating-point ones."""
+    """Whether a dtype is one of the real floating-point ones.
+
+    >>> import wengert as wg
+    >>> wg.dtypes.is_floating(wg.float16), wg.dtypes.is_floating(wg.int8)
+    (True, False)
+    """
     return dtype in FLOATING
 
 
 def real_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a complex number's parts; other dtypes as they are."""
+    """The dtype of a complex number's parts; other dtypes as they are.
+
+    >>> import wengert as wg
+    >>> wg.dtypes.real_of(wg.complex64).name
+    'float32'
+    """
     return {complex64: float32, complex128: float64}.get(dtype, dtype)
 
 
 def complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of complex numbers with parts of a dtype; other dtypes as they are."""
+    """The dtype of complex numbers with parts of a dtype; other dtypes as they are.
+
+    >>> import wengert as wg
+    >>> wg.dtypes.complex_of(wg.float64).name
+    'complex128'
+    """
     made: dict[np.dtype[Any], np.dtype[Any]] = {float32: complex64, float64: complex128}
     return made.get(dtype, dtype)
 
@@ -138,7 +153,12 @@ def _promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def result_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which several dtypes meet."""
+    """The dtype in which several dtypes meet.
+
+    >>> import wengert as wg
+    >>> wg.dtypes.result_dtype(wg.float32, wg.float64).name
+    'float64'
+    """
     meet = dtypes[0]
     for dtype in dtypes[1:]:
         meet = promote(meet, dtype)
@@ -146,7 +166,12 @@ def result_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def scalar_dtype(value: complex, beside: np.dtype[Any] | None = None) -> np.dtype[Any]:
-    """The dtype of a Python number beside a value of dtype `beside`: weak, it widens the kind and never the size."""
+    """The dtype of a Python number beside a value of dtype `beside`: weak, it widens the kind and never the size.
+
+    >>> import wengert as wg
+    >>> wg.dtypes.scalar_dtype(1.5, wg.float16).name
+    'float16'
+    """
     if beside is None:
         return _python[type(value)] if type(value) in _python else as_dtype(np.asarray(value).dtype)
     if isinstance(value, bool):

@@ -12,7 +12,15 @@ from wengert.core.code import Location, asked_from, describe, source_line
 
 
 class WengertError(RuntimeError):
-    """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind."""
+    """The base of Wengert's errors; also a ValueError, TypeError, ... where Python has the fitting kind.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.ones(2) + wg.ones(3)
+    ... except wg.errors.WengertError as error:
+    ...     print(type(error).__name__)
+    ShapeError
+    """
 
     def __init__(self, message: str, location: Location = None) -> None:
         location = location or asked_from()
@@ -27,27 +35,69 @@ class WengertError(RuntimeError):
 
 
 class ShapeError(WengertError, ValueError):
-    """Shapes or axes that do not fit."""
+    """Shapes or axes that do not fit.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.ones(2) + wg.ones(3)
+    ... except wg.errors.ShapeError:
+    ...     print("shapes differ")
+    shapes differ
+    """
 
 
 class DTypeError(WengertError, TypeError):
-    """A dtype, or a kind of argument, that an op does not take."""
+    """A dtype, or a kind of argument, that an op does not take.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.bitwise_and(wg.ones(2), 1)
+    ... except wg.errors.DTypeError:
+    ...     print("integers only")
+    integers only
+    """
 
 
 class DeviceError(WengertError, ValueError):
-    """Values on devices that cannot work together, or a device that is not there."""
+    """Values on devices that cannot work together, or a device that is not there.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.ones(2, device="nowhere")
+    ... except wg.errors.DeviceError:
+    ...     print("no such device")
+    no such device
+    """
 
 
 class CudaError(WengertError, RuntimeError):
-    """The CUDA driver reports an error."""
+    """The CUDA driver reports an error.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.CudaError, wg.errors.WengertError)
+    True
+    """
 
 
 class OutOfMemoryError(WengertError, MemoryError):
-    """A device has not enough memory left."""
+    """A device has not enough memory left.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.OutOfMemoryError, MemoryError)
+    True
+    """
 
 
 class MemoryBudgetError(OutOfMemoryError):
-    """A program would take more memory than its budget; `least` is how many bytes it can do with."""
+    """A program would take more memory than its budget; `least` is how many bytes it can do with.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.compile(wg.exp, memory_budget=8)(wg.ones(100))
+    ... except wg.errors.MemoryBudgetError:
+    ...     print("more than 8 bytes")
+    more than 8 bytes
+    """
 
     def __init__(self, message: str, location: Location = None, least: int = 0) -> None:
         super().__init__(message, location)
@@ -55,31 +105,84 @@ class MemoryBudgetError(OutOfMemoryError):
 
 
 class ArgumentError(WengertError, ValueError):
-    """An argument whose value makes no sense."""
+    """An argument whose value makes no sense.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.nn.Linear(2, 2).train(mode=1)
+    ... except wg.errors.ArgumentError:
+    ...     print("True or False")
+    True or False
+    """
 
 
 class OutOfRangeError(WengertError, IndexError):
-    """An index outside its axis."""
+    """An index outside its axis.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.ones(3)[5]
+    ... except wg.errors.OutOfRangeError:
+    ...     print("there are three")
+    there are three
+    """
 
 
 class GradientError(WengertError, RuntimeError):
-    """A derivative that cannot be taken: no graph, no rule, a graph already let go."""
+    """A derivative that cannot be taken: no graph, no rule, a graph already let go.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.ones(3).sum().backward()
+    ... except wg.errors.GradientError:
+    ...     print("nothing requires a gradient")
+    nothing requires a gradient
+    """
 
 
 class AbstractValueError(WengertError, TypeError):
-    """A value was asked for while recording with abstract inputs, where there is none."""
+    """A value was asked for while recording with abstract inputs, where there is none.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.compile(lambda x: x if x > 0 else -x)(wg.tensor(1.0))
+    ... except wg.errors.AbstractValueError:
+    ...     print("use wg.where")
+    use wg.where
+    """
 
 
 class AssignmentError(WengertError, RuntimeError):
-    """A slot cannot be given this value."""
+    """A slot cannot be given this value.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.ones(3).assign(wg.ones(4))
+    ... except wg.errors.WengertError as error:
+    ...     print(type(error).__name__)
+    ShapeError
+    """
 
 
 class RecordingError(WengertError, RuntimeError):
-    """A compiled function gives another graph each time it is recorded."""
+    """A compiled function gives another graph each time it is recorded.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.RecordingError, wg.errors.WengertError)
+    True
+    """
 
 
 class ComputationError(WengertError, RuntimeError):
-    """An op failed when its value was computed; raised whenever that value is looked at."""
+    """An op failed when its value was computed; raised whenever that value is looked at.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     print(wg.linalg.cholesky(-wg.eye(2)))
+    ... except wg.errors.ComputationError:
+    ...     print("not positive definite")
+    Tensor(failed: cholesky failed: Matrix is not positive definite, shape=(2, 2), dtype=float32, device=cpu)
+    """
 
 
 class LinearAlgebraError(ComputationError, LinAlgError):
@@ -101,23 +204,55 @@ def computation_error(op: str, error: Exception, location: Location) -> Computat
 
 
 class NaNError(WengertError, FloatingPointError):
-    """`debug_nans` found the first op that made a NaN."""
+    """`debug_nans` found the first op that made a NaN.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     with wg.debug_nans():
+    ...         print(wg.log(wg.tensor(-1.0)))
+    ... except wg.errors.NaNError:
+    ...     print("log gave NaN")
+    Tensor(failed: log made 1 NaN of 1 element from inputs in [-1, -1], shape=(), dtype=float32, device=cpu)
+    """
 
 
 class FileError(WengertError, ValueError):
-    """A file that cannot be read as what it should be: damaged, of another kind, or of a later version."""
+    """A file that cannot be read as what it should be: damaged, of another kind, or of a later version.
+
+    >>> import wengert as wg
+    >>> try:
+    ...     wg.load("/no/such/file.safetensors")
+    ... except OSError:
+    ...     print("no such file")
+    no such file
+    """
 
 
 class CacheError(WengertError, OSError):
-    """A cache of built programs that cannot be used."""
+    """A cache of built programs that cannot be used.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.CacheError, wg.errors.WengertError)
+    True
+    """
 
 
 class CompilerError(WengertError, RuntimeError):
-    """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line."""
+    """The compiler made something of a graph that it must not: a mistake in Wengert, named by pass, node and line.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.CompilerError, wg.errors.WengertError)
+    True
+    """
 
 
 class DistributedError(WengertError, RuntimeError):
-    """Something that went wrong between ranks; `ranks` are those at fault, as far as that is known."""
+    """Something that went wrong between ranks; `ranks` are those at fault, as far as that is known.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.DistributedError, wg.errors.WengertError)
+    True
+    """
 
     def __init__(self, message: str, location: Location = None, ranks: tuple[int, ...] = ()) -> None:
         super().__init__(message, location)
@@ -125,7 +260,12 @@ class DistributedError(WengertError, RuntimeError):
 
 
 class RankLost(DistributedError):
-    """A rank died, failed, or ended while others still needed it; `rank` is None where it was the launcher."""
+    """A rank died, failed, or ended while others still needed it; `rank` is None where it was the launcher.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.RankLost, wg.errors.DistributedError)
+    True
+    """
 
     def __init__(
         self,
@@ -147,8 +287,18 @@ class RankLost(DistributedError):
 
 
 class CollectiveTimeout(DistributedError, TimeoutError):
-    """A collective waited longer than `wg.config.deadline`; `ranks` have not come to it."""
+    """A collective waited longer than `wg.config.deadline`; `ranks` have not come to it.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.CollectiveTimeout, wg.errors.DistributedError)
+    True
+    """
 
 
 class ProgramMismatch(DistributedError):
-    """Ranks are about to run different programs; `ranks` are two of them that differ."""
+    """Ranks are about to run different programs; `ranks` are two of them that differ.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.ProgramMismatch, wg.errors.DistributedError)
+    True
+    """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as markup
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,26 @@ def html(tensor: Tensor) -> str:
     return _table(tensor) + recorded
 
 
+def table_html(head: Sequence[str], rows: Iterable[Sequence[str]], words: Container[int] = (0,)) -> str:
+    """Rows of text as an HTML table for a notebook; columns of `words` are aligned left, those of numbers right.
+
+    >>> table_html(["op", "ms"], [["matmul", "1.5"]])[:49]
+    '<table><tr><th style="text-align:left">op</th><th'
+    """
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        sides = ["left" if i in words else "right" for i in range(len(cells))]
+        shown = [f'<{tag} style="text-align:{side}">{markup.escape(cell)}</{tag}>' for side, cell in zip(sides, cells)]
+        return f"<tr>{''.join(shown)}</tr>"
+
+    return f"<table>{row('th', head)}{''.join(row('td', cells) for cells in rows)}</table>"
+
+
+def folded_html(title: str, content: str, is_open: bool = False) -> str:
+    """HTML to be folded out under a title."""
+    return f"<details{' open' * is_open}><summary>{markup.escape(title)}</summary>{content}</details>"
+
+
 def _recorded(tensor: Tensor) -> str:
     """The graph behind a Tensor, as Python, to be folded out; nothing where there is none, or a very long one."""
     node = tensor.node
@@ -56,7 +77,7 @@ def _recorded(tensor: Tensor) -> str:
     given = [each for each in nodes if each.op.name == "variable" or not (each.sources or each.op.name == "literal")]
     graph = Graph(given, [node])
     ops = f"{len(graph.nodes)} op{'s' * (len(graph.nodes) != 1)}"
-    return f"<details><summary>recorded: {ops}</summary><pre>{markup.escape(as_python(graph))}</pre></details>"
+    return folded_html(f"recorded: {ops}", f"<pre>{markup.escape(as_python(graph))}</pre>")
 
 
 def _table(tensor: Tensor) -> str:

@@ -151,6 +151,35 @@ class _Released(tuple[Node, ...]):
 RELEASED: tuple[Node, ...] = _Released()
 
 
+_seers: list[tuple[int, Callable[[Node], None]]] = []  # those who see new nodes, and of which thread
+_made = Node.__init__
+
+
+def _made_and_seen(self: Node, *args: Any, **kwargs: Any) -> None:
+    _made(self, *args, **kwargs)
+    thread = threading.get_ident()
+    for watched, see in _seers:
+        if watched == thread:
+            see(self)
+
+
+@contextmanager
+def seeing_nodes(see: Callable[[Node], None]) -> Iterator[None]:
+    """Call `see` with every node that this thread makes inside the block.
+
+    Node's constructor is replaced meanwhile, so that a node costs nothing more when nobody looks.
+    """
+    entry = (threading.get_ident(), see)
+    _seers.append(entry)
+    Node.__init__ = _made_and_seen  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        _seers.remove(entry)
+        if not _seers:
+            Node.__init__ = _made  # type: ignore[method-assign]
+
+
 def describe_type(node: Node) -> str:
     """`float32[2, 3]`, or a parenthesised list of those for a node with several results."""
     if isinstance(node.dtype, tuple):

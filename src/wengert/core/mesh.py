@@ -78,7 +78,13 @@ def mesh_of(given: Any, who: str) -> Mesh:
 
 
 class Group:
-    """Some axes of a mesh: what a collective runs over. Members are numbered with the last axis counting fastest."""
+    """Some axes of a mesh: what a collective runs over. Members are numbered with the last axis counting fastest.
+
+    >>> import wengert as wg
+    >>> group = wg.distributed.Mesh(data=2, tensor=4)["tensor"]
+    >>> isinstance(group, wg.distributed.Group), group.members(6)
+    (True, (4, 5, 6, 7))
+    """
 
     def __init__(self, mesh: Mesh, axes: tuple[str, ...]) -> None:
         for axis in axes:

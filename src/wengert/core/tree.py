@@ -17,7 +17,13 @@ from wengert.core.errors import ArgumentError
 
 
 class Structure(NamedTuple):
-    """A nested container's shape: its type, what names its parts, and the parts' structures. A leaf has type Leaf."""
+    """A nested container's shape: its type, what names its parts, and the parts' structures. A leaf has type Leaf.
+
+    >>> import wengert as wg
+    >>> leaves, structure = wg.tree.flatten({"a": 1, "b": [2, 3]})
+    >>> isinstance(structure, wg.tree.Structure)
+    True
+    """
 
     type: type
     keys: tuple[Any, ...]
@@ -39,7 +45,13 @@ class Structure(NamedTuple):
 
 
 class Leaf:
-    """Marks the place of a leaf in a Structure."""
+    """Marks the place of a leaf in a Structure.
+
+    >>> import wengert as wg
+    >>> leaves, structure = wg.tree.flatten(5)
+    >>> isinstance(structure, wg.tree.Leaf)
+    False
+    """
 
 
 class Attributed:
@@ -66,7 +78,13 @@ def flatten(tree: Any, attributes: bool = False) -> tuple[list[Any], Structure]:
 
 
 def are_leaves(values: Iterable[Any]) -> bool:
-    """Whether all values are of types that were seen to be no containers."""
+    """Whether all values are of types that were seen to be no containers.
+
+    >>> import wengert as wg
+    >>> leaves, structure = wg.tree.flatten([1, 2.0])  # sees both types
+    >>> wg.tree.are_leaves([1, 2.0]), wg.tree.are_leaves([[1]])
+    (True, False)
+    """
     return _leaf_types.issuperset([type(value) for value in values])
 
 
@@ -119,7 +137,13 @@ def _structure(*fields: Any) -> Structure:
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
-    """The nested container with this structure and these leaves."""
+    """The nested container with this structure and these leaves.
+
+    >>> import wengert as wg
+    >>> leaves, structure = wg.tree.flatten({"a": 1, "b": [2, 3]})
+    >>> wg.tree.unflatten(structure, [10, 20, 30])
+    {'a': 10, 'b': [20, 30]}
+    """
     return _put_together(structure, iter(leaves))
 
 
@@ -233,7 +257,12 @@ def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 
 def spread(prefix: Any, tree: Any, what: str) -> list[Any]:
-    """One item of `prefix` for each leaf of `tree`: an item that stands for a whole container is repeated within it."""
+    """One item of `prefix` for each leaf of `tree`: an item that stands for a whole container is repeated within it.
+
+    >>> import wengert as wg
+    >>> wg.tree.spread([0, 1], ["a", ["b", "c"]], "axes")
+    [0, 1, 1]
+    """
     if isinstance(prefix, (list, tuple)) and isinstance(tree, (list, tuple)):
         if len(prefix) != len(tree):
             raise ArgumentError(f"{what} has {len(prefix)} items for {len(tree)} values")

@@ -42,7 +42,13 @@ class Crop:
 
 @dataclass(frozen=True)
 class Flip:
-    """Each image mirrored, left to right, with probability one half."""
+    """Each image mirrored, left to right, with probability one half.
+
+    >>> import numpy as np, wengert as wg
+    >>> (images,) = wg.data.Flip()((np.ones((4, 1, 2, 2)),), np.random.default_rng(0))
+    >>> images.shape
+    (4, 1, 2, 2)
+    """
 
     by_row = True
 
@@ -56,7 +62,13 @@ class Flip:
 
 @dataclass(frozen=True)
 class Cutout:
-    """A square of `size` pixels of each image set to 0, at a random place (DeVries and Taylor, 2017)."""
+    """A square of `size` pixels of each image set to 0, at a random place (DeVries and Taylor, 2017).
+
+    >>> import numpy as np, wengert as wg
+    >>> (images,) = wg.data.Cutout(2)((np.ones((1, 1, 8, 8)),), np.random.default_rng(0))
+    >>> images.shape
+    (1, 1, 8, 8)
+    """
 
     size: int
 
@@ -109,6 +121,12 @@ class Mixup:
     """Images and labels mixed in pairs: l x + (1 - l) x' with l from Beta(alpha, alpha) (Zhang et al., 2018).
 
     The labels become probabilities, float32 (N, classes), which `wg.cross_entropy` takes.
+
+    >>> import numpy as np, wengert as wg
+    >>> images, labels = np.ones((4, 1, 2, 2), np.float32), np.array([0, 1, 2, 0])
+    >>> images, shares = wg.data.Mixup(0.2, classes=3)((images, labels), np.random.default_rng(0))
+    >>> shares.shape
+    (4, 3)
     """
 
     alpha: float

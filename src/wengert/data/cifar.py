@@ -31,6 +31,9 @@ def load_cifar10(
 
     Images are uint8 (N, 3, 32, 32), labels int64. The files (`data_batch_1.bin`, ...) are read from `folder`, and
     downloaded to it where they are missing; with fewer `batches` that many of the five to train on, 10,000 images each.
+
+    >>> import wengert as wg
+    >>> images, labels, test_images, test_labels = wg.data.load_cifar10()  # doctest: +SKIP
     """
     if not 1 <= batches <= 5:
         raise ArgumentError(f"load_cifar10: there are 5 batches to train on, not {batches}")

@@ -55,12 +55,19 @@ def load_mnist(folder: str | os.PathLike[str] | None = None) -> tuple[Array, Arr
 
     Images are uint8 (N, 1, 28, 28), from 0 (paper) to 255 (ink), labels int64. The files (as published, .gz or not) are
     read from `folder`, and downloaded to it where they are missing.
+
+    >>> import wengert as wg
+    >>> images, labels, test_images, test_labels = wg.data.load_mnist()  # doctest: +SKIP
     """
     return _load(MNIST, folder)
 
 
 def load_fashion_mnist(folder: str | os.PathLike[str] | None = None) -> tuple[Array, Array, Array, Array]:
-    """Return `(train_images, train_labels, test_images, test_labels)`: pictures of clothes, in MNIST's sizes."""
+    """Return `(train_images, train_labels, test_images, test_labels)`: pictures of clothes, in MNIST's sizes.
+
+    >>> import wengert as wg
+    >>> images, labels, test_images, test_labels = wg.data.load_fashion_mnist()  # doctest: +SKIP
+    """
     return _load(FASHION_MNIST, folder)
 
 

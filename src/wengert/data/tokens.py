@@ -87,6 +87,14 @@ class BytePairTokenizer:
     """GPT-2's tokens: words cut by a pattern, of whose bytes the learned pairs are joined, the earliest first.
 
     `folder` has its two files, `encoder.json` (or `vocab.json`) and `vocab.bpe` (or `merges.txt`).
+
+    >>> import wengert as wg
+    >>> import json, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> size = (folder / "encoder.json").write_text(json.dumps({"h": 0, "i": 1, "hi": 2}))
+    >>> size = (folder / "vocab.bpe").write_text("#version: 0.2\\nh i\\n")
+    >>> list(wg.data.BytePairTokenizer(folder).encode("hi"))
+    [np.int64(2)]
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -30,7 +30,12 @@ CHECKED_EVERY = 2.0
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker of a loader knows of itself; `dataset` is its copy of the data set."""
+    """What a worker of a loader knows of itself; `dataset` is its copy of the data set.
+
+    >>> import wengert as wg
+    >>> wg.data.get_worker_info() is None
+    True
+    """
 
     id: int
     num_workers: int

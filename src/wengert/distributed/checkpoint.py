@@ -165,7 +165,15 @@ def save_checkpoint(
 
 
 def wait_for_checkpoint() -> None:
-    """Wait until the last checkpoint is saved, on all ranks; raises what went wrong."""
+    """Wait until the last checkpoint is saved, on all ranks; raises what went wrong.
+
+    >>> import wengert as wg
+    >>> import os, tempfile
+    >>> folder = wg.distributed.save_checkpoint(tempfile.mkdtemp() + "/step-1", {"w": wg.ones(3)}, step=1)
+    >>> wg.distributed.wait_for_checkpoint()
+    >>> os.path.exists(os.path.join(folder, "manifest.json"))
+    True
+    """
     _saver.wait(communicator(current.group()))
 
 
@@ -179,6 +187,14 @@ def load_checkpoint(folder: str | os.PathLike[str], like: Any = None) -> Any:
 
     `like` is a state as this rank has it: of a tensor that is sharded there, this rank's block is read, by its
     placement there. All others come whole, as `wg.load` gives them.
+
+    >>> import wengert as wg
+    >>> import tempfile
+    >>> state = {"w": wg.ones(3)}
+    >>> folder = wg.distributed.save_checkpoint(tempfile.mkdtemp() + "/step-1", state, step=1)
+    >>> wg.distributed.wait_for_checkpoint()
+    >>> wg.distributed.load_checkpoint(folder, like=state)["w"].tolist()
+    [1.0, 1.0, 1.0]
     """
     place = path_of(folder, "load_checkpoint")
     if not place.exists():

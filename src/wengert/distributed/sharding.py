@@ -26,6 +26,12 @@ class Split(NamedTuple):
     """A tensor's axis is cut along an axis of the mesh: as a whole, or each of some runs of equal length.
 
     The weight of q, k and v together is three runs, `Split(1, "tensor", runs=3)`: a rank has its heads of each.
+
+    >>> import wengert as wg
+    >>> model = wg.nn.Linear(4, 8)
+    >>> wg.distributed.place(model, {"weight": wg.distributed.Split(0, "tensor")}, wg.distributed.Mesh(tensor=1))
+    >>> model.weight.shape
+    (8, 4)
     """
 
     axis: int

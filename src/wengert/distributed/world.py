@@ -31,7 +31,14 @@ from wengert.kernels.threads import chosen_threads, thread_count, use_threads
 
 
 class World:
-    """The ranks that run this program, and which of them this process is."""
+    """The ranks that run this program, and which of them this process is.
+
+    >>> import wengert as wg
+    >>> world = wg.distributed.start()
+    >>> world.rank, world.size
+    (0, 1)
+    >>> world.end()
+    """
 
     def __init__(
         self,

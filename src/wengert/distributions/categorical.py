@@ -119,7 +119,12 @@ class Categorical(_Classes):
 
 
 class OneHotCategorical(_Classes):
-    """A class as a vector with a 1."""
+    """A class as a vector with a 1.
+
+    >>> import wengert as wg
+    >>> wg.distributions.OneHotCategorical(wg.tensor([0.25, 0.75])).mean.tolist()
+    [0.25, 0.75]
+    """
 
     support: Any = constraints.one_hot
     has_enumerate_support = True
@@ -153,7 +158,12 @@ class OneHotCategorical(_Classes):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot draws whose gradient is that of the probabilities (Bengio, Léonard and Courville, 2013)."""
+    """One-hot draws whose gradient is that of the probabilities (Bengio, Léonard and Courville, 2013).
+
+    >>> import wengert as wg
+    >>> round(wg.distributions.OneHotCategoricalStraightThrough(wg.tensor([0.25, 0.75])).rsample().sum().item(), 4)
+    1.0
+    """
 
     has_rsample = True
 
@@ -168,7 +178,12 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(_Classes):
-    """How often each class comes up in `total_count` draws."""
+    """How often each class comes up in `total_count` draws.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Multinomial(10, wg.tensor([0.5, 0.5])).mean.tolist()
+    [5.0, 5.0]
+    """
 
     total_count: int
 
@@ -212,7 +227,12 @@ class Multinomial(_Classes):
 
 
 class LogitRelaxedBernoulli(_Binary):
-    """The logit of a relaxed Bernoulli draw (Maddison, Mnih and Teh, 2017)."""
+    """The logit of a relaxed Bernoulli draw (Maddison, Mnih and Teh, 2017).
+
+    >>> import wengert as wg
+    >>> wg.distributions.LogitRelaxedBernoulli(0.5, 0.3).rsample((2,)).shape
+    (2,)
+    """
 
     support: Any = constraints.real
     has_rsample = True
@@ -236,7 +256,12 @@ class LogitRelaxedBernoulli(_Binary):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A number from 0 to 1 that is near 0 or 1 where the temperature is low."""
+    """A number from 0 to 1 that is near 0 or 1 where the temperature is low.
+
+    >>> import wengert as wg
+    >>> wg.distributions.RelaxedBernoulli(0.5, 0.3).rsample((2,)).shape
+    (2,)
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Any = constraints.unit_interval
@@ -260,7 +285,12 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class ExpRelaxedCategorical(_Classes):
-    """The logarithm of a relaxed one-hot draw."""
+    """The logarithm of a relaxed one-hot draw.
+
+    >>> import wengert as wg
+    >>> wg.distributions.ExpRelaxedCategorical(0.5, wg.tensor([0.25, 0.75])).rsample().shape
+    (2,)
+    """
 
     support: Any = constraints.real_vector
     has_rsample = True
@@ -286,7 +316,12 @@ class ExpRelaxedCategorical(_Classes):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Shares that are near a one-hot vector where the temperature is low (Jang, Gu and Poole, 2017)."""
+    """Shares that are near a one-hot vector where the temperature is low (Jang, Gu and Poole, 2017).
+
+    >>> import wengert as wg
+    >>> wg.distributions.RelaxedOneHotCategorical(0.5, wg.tensor([0.25, 0.75])).rsample().shape
+    (2,)
+    """
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Any = constraints.simplex

@@ -17,7 +17,12 @@ Factory = Callable[[Any], t.Transform]
 
 
 class ConstraintRegistry:
-    """Transforms by constraint. `register(constraint, factory)` adds one, of a constraint object or its class."""
+    """Transforms by constraint. `register(constraint, factory)` adds one, of a constraint object or its class.
+
+    >>> import wengert as wg
+    >>> type(wg.distributions.biject_to(wg.distributions.constraints.positive)).__name__
+    'ExpTransform'
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

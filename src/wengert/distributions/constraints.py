@@ -13,7 +13,12 @@ from wengert import Tensor
 
 
 class Constraint:
-    """A set of values. `event_dim` is the number of axes of one value, `is_discrete` whether there are gaps."""
+    """A set of values. `event_dim` is the number of axes of one value, `is_discrete` whether there are gaps.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.positive.check(wg.tensor([1.0, -1.0])).tolist()
+    [True, False]
+    """
 
     is_discrete: bool = False
     event_dim: int = 0
@@ -37,7 +42,13 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):
-    """A decorator for a property of a class of distributions that is a set, which only an object knows."""
+    """A decorator for a property of a class of distributions that is a set, which only an object knows.
+
+    >>> import wengert as wg
+    >>> c = wg.distributions.constraints
+    >>> c.is_dependent(wg.distributions.Uniform.support)
+    False
+    """
 
     def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         property.__init__(self, fn)
@@ -65,7 +76,13 @@ class _Elementwise(Constraint):
 
 
 class independent(Constraint):
-    """A set of arrays whose elements are in another set: of the last axes."""
+    """A set of arrays whose elements are in another set: of the last axes.
+
+    >>> import wengert as wg
+    >>> c = wg.distributions.constraints
+    >>> c.independent(c.positive, 1).check(wg.tensor([1.0, -1.0])).item()
+    False
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -83,7 +100,13 @@ class independent(Constraint):
 
 
 class cat(Constraint):
-    """Different sets for parts along an axis, of the given lengths."""
+    """Different sets for parts along an axis, of the given lengths.
+
+    >>> import wengert as wg
+    >>> c = wg.distributions.constraints
+    >>> c.cat([c.positive, c.real], 0, [1, 1]).check(wg.tensor([1.0, -1.0])).tolist()
+    [True, True]
+    """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         self.cseq, self.dim = list(cseq), dim
@@ -97,7 +120,13 @@ class cat(Constraint):
 
 
 class stack(Constraint):
-    """A set for each index along an axis."""
+    """A set for each index along an axis.
+
+    >>> import wengert as wg
+    >>> c = wg.distributions.constraints
+    >>> c.stack([c.positive, c.real]).check(wg.tensor([1.0, -1.0])).tolist()
+    [True, True]
+    """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
@@ -111,43 +140,78 @@ class stack(Constraint):
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Numbers from a bound to another."""
+    """Numbers from a bound to another.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.interval(0.0, 1.0).check(wg.tensor([0.5, 2.0])).tolist()
+    [True, False]
+    """
     return _between("interval", lower_bound, upper_bound)
 
 
 def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Numbers from a bound to below another."""
+    """Numbers from a bound to below another.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.half_open_interval(0.0, 1.0).check(wg.tensor([0.0, 1.0])).tolist()
+    [True, False]
+    """
     condition = lambda x: (x >= lower_bound) & (x < upper_bound)  # noqa: E731
     name = f"half_open_interval({lower_bound}, {upper_bound})"
     return _Elementwise(name, condition, kind="half_open", lower_bound=lower_bound, upper_bound=upper_bound)
 
 
 def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
-    """Whole numbers from a bound to another."""
+    """Whole numbers from a bound to another.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.integer_interval(0, 3).check(wg.tensor([1.0, 1.5])).tolist()
+    [True, False]
+    """
     condition = lambda x: (x % 1 == 0) & (x >= lower_bound) & (x <= upper_bound)  # noqa: E731
     name = f"integer_interval({lower_bound}, {upper_bound})"
     return _Elementwise(name, condition, True, lower_bound=lower_bound, upper_bound=upper_bound)
 
 
 def greater_than(lower_bound: Any) -> Constraint:
-    """Numbers above a bound."""
+    """Numbers above a bound.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.greater_than(1.0).check(wg.tensor([1.0, 2.0])).tolist()
+    [False, True]
+    """
     name = f"greater_than({lower_bound})"
     return _Elementwise(name, lambda x: x > lower_bound, kind="greater", lower_bound=lower_bound)
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
-    """Numbers from a bound on."""
+    """Numbers from a bound on.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.greater_than_eq(1.0).check(wg.tensor([1.0, 0.0])).tolist()
+    [True, False]
+    """
     name = f"greater_than_eq({lower_bound})"
     return _Elementwise(name, lambda x: x >= lower_bound, kind="greater", lower_bound=lower_bound)
 
 
 def less_than(upper_bound: Any) -> Constraint:
-    """Numbers below a bound."""
+    """Numbers below a bound.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.less_than(1.0).check(wg.tensor([1.0, 0.0])).tolist()
+    [False, True]
+    """
     return _Elementwise(f"less_than({upper_bound})", lambda x: x < upper_bound, kind="less", upper_bound=upper_bound)
 
 
 def multinomial(upper_bound: Any) -> Constraint:
-    """Counts along the last axis that sum up to a number."""
+    """Counts along the last axis that sum up to a number.
+
+    >>> import wengert as wg
+    >>> wg.distributions.constraints.multinomial(3).check(wg.tensor([1.0, 2.0])).item()
+    True
+    """
     return _Event("multinomial", 1, lambda x: (x >= 0).all(-1) & (x.sum(-1) <= upper_bound), True)
 
 
@@ -196,7 +260,13 @@ def _is_positive_definite(x: Tensor) -> Tensor:
 
 
 def is_dependent(constraint: Constraint) -> bool:
-    """Whether a set depends on other parameters."""
+    """Whether a set depends on other parameters.
+
+    >>> import wengert as wg
+    >>> c = wg.distributions.constraints
+    >>> c.is_dependent(c.positive)
+    False
+    """
     return isinstance(constraint, _Dependent)
 
 

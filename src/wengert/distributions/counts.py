@@ -104,7 +104,12 @@ class Bernoulli(_Binary):
 
 
 class Geometric(_Binary):
-    """The failures before the first success."""
+    """The failures before the first success.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Geometric(0.25).mean.item()
+    3.0
+    """
 
     support: Any = constraints.nonnegative_integer
 
@@ -141,7 +146,12 @@ class Geometric(_Binary):
 
 
 class Binomial(_Binary):
-    """The successes among `total_count` trials."""
+    """The successes among `total_count` trials.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Binomial(10, 0.5).mean.item()
+    5.0
+    """
 
     arg_constraints: ClassVar = {"total_count": constraints.nonnegative_integer, **_Binary.arg_constraints}
     tensors = ("total_count", "probs", "logits")
@@ -195,7 +205,12 @@ class Binomial(_Binary):
 
 
 class NegativeBinomial(_Binary):
-    """The successes, each with probability `probs`, before `total_count` failures."""
+    """The successes, each with probability `probs`, before `total_count` failures.
+
+    >>> import wengert as wg
+    >>> wg.distributions.NegativeBinomial(5.0, 0.5).mean.item()
+    5.0
+    """
 
     arg_constraints: ClassVar = {
         "total_count": constraints.greater_than_eq(0),
@@ -238,7 +253,12 @@ class NegativeBinomial(_Binary):
 
 
 class Poisson(Distribution):
-    """The number of events, by their rate."""
+    """The number of events, by their rate.
+
+    >>> import wengert as wg
+    >>> round(wg.distributions.Poisson(4.0).log_prob(wg.tensor(4.0)).item(), 4)
+    -1.6329
+    """
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
     support: Any = constraints.nonnegative_integer
@@ -270,7 +290,12 @@ class Poisson(Distribution):
 
 
 class ContinuousBernoulli(_Binary):
-    """Numbers from 0 to 1 with density proportional to p^x (1 - p)^(1 - x) (Loaiza-Ganem and Cunningham, 2019)."""
+    """Numbers from 0 to 1 with density proportional to p^x (1 - p)^(1 - x) (Loaiza-Ganem and Cunningham, 2019).
+
+    >>> import wengert as wg
+    >>> wg.distributions.ContinuousBernoulli(0.3).rsample((2,)).shape
+    (2,)
+    """
 
     support: Any = constraints.unit_interval
     has_rsample = True

@@ -33,6 +33,10 @@ class Distribution:
 
     `tensors` names the attributes that hold a value for each distribution of the batch, `parts` those that are
     distributions with the same batch: both are what `expand` expands.
+
+    >>> import wengert as wg
+    >>> round(wg.distributions.Normal(0.0, 1.0).log_prob(wg.tensor(0.0)).item(), 4)
+    -0.9189
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {}

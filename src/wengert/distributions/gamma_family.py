@@ -75,7 +75,12 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
-    """The sum of the squares of `df` standard normal numbers."""
+    """The sum of the squares of `df` standard normal numbers.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Chi2(3.0).mean.item()
+    3.0
+    """
 
     arg_constraints: ClassVar = {"df": constraints.positive}
 
@@ -89,7 +94,12 @@ class Chi2(Gamma):
 
 
 class Exponential(Distribution):
-    """The time to the next event, by the rate of events."""
+    """The time to the next event, by the rate of events.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Exponential(2.0).mean.item()
+    0.5
+    """
 
     arg_constraints: ClassVar = {"rate": constraints.positive}
     support: Any = constraints.nonnegative
@@ -134,7 +144,12 @@ class Exponential(Distribution):
 
 
 class InverseGamma(Distribution):
-    """One over a gamma draw."""
+    """One over a gamma draw.
+
+    >>> import wengert as wg
+    >>> wg.distributions.InverseGamma(3.0, 2.0).mean.item()
+    1.0
+    """
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Any = constraints.positive
@@ -175,7 +190,12 @@ class InverseGamma(Distribution):
 
 
 class Beta(Distribution):
-    """The beta distribution on the numbers from 0 to 1."""
+    """The beta distribution on the numbers from 0 to 1.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Beta(2.0, 2.0).mean.item()
+    0.5
+    """
 
     arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support: Any = constraints.unit_interval
@@ -218,7 +238,12 @@ class Beta(Distribution):
 
 
 class Dirichlet(Distribution):
-    """Shares that sum to 1, along the last axis: what the beta distribution is for more than two."""
+    """Shares that sum to 1, along the last axis: what the beta distribution is for more than two.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Dirichlet(wg.ones(4)).mean.tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
 
     arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
     support: Any = constraints.simplex
@@ -260,7 +285,12 @@ class Dirichlet(Distribution):
 
 
 class StudentT(Distribution):
-    """Student's t distribution, by its degrees of freedom, location and scale."""
+    """Student's t distribution, by its degrees of freedom, location and scale.
+
+    >>> import wengert as wg
+    >>> round(wg.distributions.StudentT(5.0).variance.item(), 4)
+    1.6667
+    """
 
     arg_constraints: ClassVar = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
@@ -304,7 +334,12 @@ class StudentT(Distribution):
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-squared numbers, each over its degrees of freedom: the F distribution."""
+    """The ratio of two chi-squared numbers, each over its degrees of freedom: the F distribution.
+
+    >>> import wengert as wg
+    >>> wg.distributions.FisherSnedecor(3.0, 4.0).mean.item()
+    2.0
+    """
 
     arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
     support: Any = constraints.positive

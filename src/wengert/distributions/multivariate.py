@@ -133,7 +133,12 @@ class MultivariateNormal(Distribution):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """The normal distribution with covariance `cov_factor cov_factor.T + diag(cov_diag)`: cheap for a thin factor."""
+    """The normal distribution with covariance `cov_factor cov_factor.T + diag(cov_diag)`: cheap for a thin factor.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LowRankMultivariateNormal(wg.zeros(3), wg.ones((3, 1)), wg.ones(3)).variance.tolist()
+    [2.0, 2.0, 2.0]
+    """
 
     arg_constraints: ClassVar = {
         "loc": constraints.real_vector,
@@ -219,7 +224,12 @@ def _multidigamma(a: Tensor, p: int) -> Tensor:
 
 
 class Wishart(Distribution):
-    """Positive definite matrices: the sum of the outer products of `df` normal vectors with a covariance."""
+    """Positive definite matrices: the sum of the outer products of `df` normal vectors with a covariance.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Wishart(wg.tensor(3.0), covariance_matrix=wg.eye(2)).mean.tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
 
     arg_constraints: ClassVar = {
         "df": constraints.greater_than(0),
@@ -314,7 +324,12 @@ class Wishart(Distribution):
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009): near 1 all are as likely."""
+    """Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009): near 1 all are as likely.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LKJCholesky(3, 1.0).sample().shape
+    (3, 3)
+    """
 
     arg_constraints: ClassVar = {"concentration": constraints.positive}
     support: Any = constraints.corr_cholesky

@@ -18,7 +18,12 @@ from wengert.distributions.vector_transforms import StickBreakingTransform
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal draw."""
+    """exp of a normal draw.
+
+    >>> import wengert as wg
+    >>> round(wg.distributions.LogNormal(0.0, 1.0).mean.item(), 4)
+    1.6487
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.positive
@@ -52,7 +57,12 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Shares that sum to 1, of normal draws through stick breaking."""
+    """Shares that sum to 1, of normal draws through stick breaking.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LogisticNormal(wg.zeros(2), wg.ones(2)).rsample().shape
+    (3,)
+    """
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.simplex
@@ -73,7 +83,12 @@ class LogisticNormal(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """The distribution with density proportional to x ** -(alpha + 1), from `scale` on."""
+    """The distribution with density proportional to x ** -(alpha + 1), from `scale` on.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Pareto(1.0, 3.0).mean.item()
+    1.5
+    """
 
     arg_constraints: ClassVar = {"alpha": constraints.positive, "scale": constraints.positive}
     tensors = ("scale", "alpha")
@@ -110,7 +125,12 @@ class Pareto(TransformedDistribution):
 
 
 class Weibull(TransformedDistribution):
-    """Times to failure whose rate is a power of the time."""
+    """Times to failure whose rate is a power of the time.
+
+    >>> import wengert as wg
+    >>> round(wg.distributions.Weibull(1.0, 1.0).mean.item(), 4)
+    1.0
+    """
 
     arg_constraints: ClassVar = {"scale": constraints.positive, "concentration": constraints.positive}
     support: Any = constraints.positive
@@ -148,7 +168,12 @@ class Weibull(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """A distribution on the numbers from 0 to 1 like the beta distribution, with a formula for its draws."""
+    """A distribution on the numbers from 0 to 1 like the beta distribution, with a formula for its draws.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Kumaraswamy(2.0, 2.0).rsample((2,)).shape
+    (2,)
+    """
 
     arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support: Any = constraints.unit_interval
@@ -204,7 +229,12 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """What lies beyond a high threshold: exponential at concentration 0, bounded below it, with a heavy tail above."""
+    """What lies beyond a high threshold: exponential at concentration 0, bounded below it, with a heavy tail above.
+
+    >>> import wengert as wg
+    >>> wg.distributions.GeneralizedPareto(0.0, 1.0, 0.1).rsample((2,)).shape
+    (2,)
+    """
 
     arg_constraints: ClassVar = {
         "loc": constraints.real,

@@ -184,7 +184,13 @@ class Independent(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """One of several distributions of a kind, drawn by a Categorical: along the last axis of their batch."""
+    """One of several distributions of a kind, drawn by a Categorical: along the last axis of their batch.
+
+    >>> import wengert as wg
+    >>> d = wg.distributions
+    >>> d.MixtureSameFamily(d.Categorical(wg.tensor([0.5, 0.5])), d.Normal(wg.tensor([0.0, 4.0]), 1.0)).mean.item()
+    2.0
+    """
 
     def __init__(
         self, mixture_distribution: Any, component_distribution: Distribution, validate_args: bool | None = None

@@ -14,7 +14,12 @@ from wengert.distributions.transforms import Transform
 
 
 class SoftmaxTransform(Transform):
-    """exp(x) over its sum: onto the simplex, not one to one. The inverse gives logarithms."""
+    """exp(x) over its sum: onto the simplex, not one to one. The inverse gives logarithms.
+
+    >>> import wengert as wg
+    >>> wg.distributions.SoftmaxTransform()(wg.tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -27,7 +32,12 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """n numbers to n + 1 shares, each a share of what the ones before left of a stick."""
+    """n numbers to n + 1 shares, each a share of what the ones before left of a stick.
+
+    >>> import wengert as wg
+    >>> wg.distributions.StickBreakingTransform()(wg.zeros(2)).shape
+    (3,)
+    """
 
     bijective = True
     domain = constraints.real_vector
@@ -65,7 +75,12 @@ class StickBreakingTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """A square matrix to a lower triangular one with positive diagonal: exp of the diagonal, nothing above it."""
+    """A square matrix to a lower triangular one with positive diagonal: exp of the diagonal, nothing above it.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LowerCholeskyTransform()(wg.zeros((2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -78,7 +93,12 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """A square matrix to a positive definite one, by its Cholesky factor."""
+    """A square matrix to a positive definite one, by its Cholesky factor.
+
+    >>> import wengert as wg
+    >>> wg.distributions.PositiveDefiniteTransform()(wg.zeros((2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -92,7 +112,12 @@ class PositiveDefiniteTransform(Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """n (n - 1) / 2 numbers to the Cholesky factor of a correlation matrix: partial correlations, row by row."""
+    """n (n - 1) / 2 numbers to the Cholesky factor of a correlation matrix: partial correlations, row by row.
+
+    >>> import wengert as wg
+    >>> wg.distributions.CorrCholeskyTransform()(wg.zeros(3)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
 
     bijective = True
     domain = constraints.real_vector
@@ -155,7 +180,13 @@ def _vector_from_lower(matrix: Tensor) -> Tensor:
 
 
 class CatTransform(Transform):
-    """Transforms for parts along an axis, of the given lengths."""
+    """Transforms for parts along an axis, of the given lengths.
+
+    >>> import wengert as wg
+    >>> d = wg.distributions
+    >>> d.CatTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0)])(wg.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -182,7 +213,13 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """A transform for each index along an axis."""
+    """A transform for each index along an axis.
+
+    >>> import wengert as wg
+    >>> d = wg.distributions
+    >>> d.StackTransform([d.ExpTransform(), d.AbsTransform()])(wg.zeros(2)).tolist()
+    [1.0, 0.0]
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)

@@ -1,7 +1,8 @@
-"""Looking at what was recorded, what the compiler made of it, and where the time goes."""
+"""Pages of a recorded computation and its program, profiles of time and memory, timelines."""
 
 from wengert.inspect.page import page
 from wengert.inspect.profile import Profile, profile
+from wengert.inspect.show import InlinePage, show
 from wengert.inspect.timeline import RankTimelines, timeline
 
-__all__ = ["Profile", "RankTimelines", "page", "profile", "timeline"]
+__all__ = ["InlinePage", "Profile", "RankTimelines", "page", "profile", "show", "timeline"]

@@ -1,4 +1,4 @@
-"""What `wengert view` and `wengert profile` do: run a script, and look at what it has or does."""
+"""The commands `wengert view`, `profile`, `tune` and `scale`: they run a script and show what it computes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from wengert.runtime.static.compile import Compiled
 
 
 def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) -> Path:
-    """Write the page of a function or a Tensor of a script, and open it in the browser.
+    """Write the page of a script's function or Tensor, and open it in the browser.
 
-    `target` is `script.py:name`; the inputs are expressions, evaluated where the script's names are known.
+    `target` is `script.py:name`; the inputs are expressions over the script's names.
     """
     name, subject, inputs = _target(target, expressions, "view")
     try:
@@ -34,29 +34,29 @@ def view(target: str, expressions: Sequence[str], out: str | None, opens: bool) 
 
 
 def tune(target: str, expressions: Sequence[str], seconds: float) -> None:
-    """Compile a function of a script, choosing the kernels for these inputs by timing them, and tell which won."""
+    """Compile a script's function, choose the kernels for these inputs by timing them, and print the winners."""
     name, function, inputs = _target(target, expressions, "tune")
     _check_inputs(name, function, inputs, target)
     tuned = Compiled(getattr(function, "__wrapped__", function), tune=seconds)
     tuned(*inputs)
     program: Any = tuned._newest("tune").program
     if not program.is_compiled or program.tuning() is None:
-        raise ArgumentError(f"tune: {name} ran on the CPU, where programs have one way; give it tensors on a GPU")
+        raise ArgumentError(f"tune: {name} ran on the CPU, where there is nothing to choose; pass tensors on a GPU")
     tuned.explain("tuning")
 
 
 def scale(
     target: str, expressions: Sequence[str], ranks: Sequence[int], machine: str, step: float | None = None
 ) -> str:
-    """Tell what a step of a script would take on so many ranks of a machine.
+    """Predict how long a script's step takes on several numbers of ranks of a machine.
 
-    The script runs once for each number of ranks, as rank 0 of a world that is not there. Without expressions for the
-    inputs of the step its `example()` gives them. `step` is what one rank takes for it on that machine, in seconds.
+    The script runs once for each number of ranks, as rank 0 of a pretended world. Without expressions for the inputs of
+    the step, the script's `example()` returns them. `step` is the time of one rank on that machine, in seconds.
     """
     from wengert.distributed.scale import machines, measure, model, pretend, rank_program, report
 
     if not ranks or min(ranks) < 1:
-        raise ArgumentError(f"scale: ranks are numbers from 1 on, not {list(ranks)}")
+        raise ArgumentError(f"scale: numbers of ranks start at 1, not {list(ranks)}")
     cluster = machines.cluster(machine) if machine != machines.HERE else None
     links = measure.measured() if cluster is None else None
     factor, found, name = 1.0, dict[int, model.Prediction](), ""
@@ -78,7 +78,7 @@ def scale(
 def _slower(measured: float, least: float) -> float:
     if measured < least:
         raise ArgumentError(
-            f"scale: one rank of that machine takes {least * 1e3:.3g} ms at least, and not {measured * 1e3:.3g} ms"
+            f"scale: one rank of that machine takes at least {least * 1e3:.3g} ms, not {measured * 1e3:.3g} ms"
         )
     return measured / least
 
@@ -90,7 +90,7 @@ def _example(target: str, expressions: Sequence[str]) -> tuple[str, Compiled, li
     if not expressions:
         inputs = list(inputs[0]) if isinstance(inputs[0], (tuple, list)) else inputs
     if not isinstance(function, Compiled):
-        raise ArgumentError(f"scale: {name} is no compiled function; wg.compile makes one")
+        raise ArgumentError(f"scale: {name} is not a compiled function; use wg.compile({name})")
     return name, function, inputs
 
 
@@ -106,7 +106,14 @@ def _check_inputs(name: str, function: Any, inputs: Sequence[Any], target: str) 
         pass
 
 
-def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, trace: str | None) -> Profile:
+def profile(
+    script: str,
+    arguments: Sequence[str],
+    by: Sequence[str],
+    top: int,
+    trace: str | None = None,
+    timeline: str | None = None,
+) -> Profile:
     """Run a script under a profile and print its tables."""
     found = Profile()
     try:
@@ -114,15 +121,17 @@ def profile(script: str, arguments: Sequence[str], by: Sequence[str], top: int, 
             _run(script, arguments, "__main__")
     except SystemExit as error:
         if error.code not in (None, 0):
-            print(f"wengert: the script ended with {error.code}", file=sys.stderr)
+            print(f"wengert: the script exited with {error.code}", file=sys.stderr)
     print(found.table(by, top))
     if trace is not None:
         print(f"trace: {found.trace(trace)}")
+    if timeline is not None:
+        print(f"timeline: {found.timeline(timeline)}")
     return found
 
 
 def _target(target: str, expressions: Sequence[str], command: str) -> tuple[str, Any, list[Any]]:
-    """What `script.py:name` and expressions for its inputs stand for."""
+    """The name, the object that `script.py:name` refers to, and the values of the input expressions."""
     script, _, name = target.rpartition(":")
     if not script or not name:
         raise ArgumentError(f"{command}: {target!r} does not name a function: write script.py:function")
@@ -132,9 +141,9 @@ def _target(target: str, expressions: Sequence[str], command: str) -> tuple[str,
 
 
 def _run(script: str, arguments: Sequence[str], name: str) -> dict[str, Any]:
-    """Run a script as `python script.py arguments` would; the names it has then."""
+    """Run a script as `python script.py arguments` would; return its names."""
     if not Path(script).is_file():
-        raise ArgumentError(f"there is no script {script!r} here")
+        raise ArgumentError(f"no such script: {script!r}")
     kept = sys.argv, list(sys.path)
     sys.argv = [script, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))

@@ -1,7 +1,7 @@
-"""`wengert doctor`: whether what is installed works, a line each, with what to do where something does not.
+"""`wengert doctor`: checks that the installation works, one line for each part, with advice for what fails.
 
-What is there is found by `installation`. Here it is tried: a small program is compiled, loaded and run on several
-threads, a file is written to the cache, and the GPUs are asked for their names.
+`installation` finds what is installed. This module tries it: it compiles a small program, loads it and runs it on
+several threads, writes a file to the cache, and asks the GPUs for their names.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ int wg_threads(void) {
 
 
 def examined() -> tuple[str, int]:
-    """Everything as text, and the exit status: 0 if all works that the CPU needs."""
+    """The report, and the exit status: 0 if everything needed on the CPU works."""
     found = [tried for finding in findings() for tried in _TRIED.get(finding.name, _as_it_is)(finding)]
     lines = [f"{_mark(finding)} {finding.line()}" for finding in found]
     broken = [finding.name for finding in found if finding.is_needed and not finding.works]
-    verdict = f"not all that the CPU needs works: {', '.join(broken)}" if broken else "the CPU has all that it needs"
+    verdict = f"needed on the CPU, and broken: {', '.join(broken)}" if broken else "everything needed on the CPU works"
     return "\n".join([*lines, "", verdict]), int(bool(broken))
 
 
@@ -59,7 +59,7 @@ def _numpy(finding: Diagnosis) -> list[Diagnosis]:
 
 
 def _compiler(finding: Diagnosis) -> list[Diagnosis]:
-    """The compiler, and OpenMP, which it brings along or not."""
+    """The compiler, and OpenMP, which may be missing."""
     if not finding.works:
         return [finding]
     threads = Diagnosis("OpenMP", "", is_needed=True)
@@ -71,11 +71,11 @@ def _compiler(finding: Diagnosis) -> list[Diagnosis]:
             fix = "install it beside the compiler: libgomp for gcc (which brings it), libomp for clang"
             return [finding, replace(threads, text="missing", fix=fix, works=False)]
         what = str(getattr(error, "message", error)).splitlines()[0]
-        return [replace(finding, text=f"{finding.text}: {what}", fix="name another in WENGERT_CC", works=False)]
+        return [replace(finding, text=f"{finding.text}: {what}", fix="set WENGERT_CC to another compiler", works=False)]
 
 
 def _threads() -> int:
-    """How many of two threads ran in a program that was compiled just now."""
+    """How many of two threads ran in a newly compiled program."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "threads.so"
         path.write_bytes(toolchain.build([_THREADS], Path(folder)))
@@ -83,10 +83,10 @@ def _threads() -> int:
 
 
 def _cache(finding: Diagnosis) -> list[Diagnosis]:
-    """Whether a file can be written there, and nobody else could replace it."""
+    """Whether the cache is writable, and nobody else could replace its files."""
     if not finding.works:
         return [finding]
-    fix = "set WENGERT_CACHE to a folder of yours"
+    fix = "set WENGERT_CACHE to your own folder"
     try:
         folder = cache.folder()
         cache.make_private(folder)
@@ -99,14 +99,14 @@ def _cache(finding: Diagnosis) -> list[Diagnosis]:
 
 
 def _cuda(finding: Diagnosis) -> list[Diagnosis]:
-    """The bindings, NVRTC and the driver; and the GPUs that the driver shows."""
+    """The bindings, NVRTC, the driver, and the GPUs that it reports."""
     if not finding.works:
-        return [finding, Diagnosis("GPU", "none that can be reached", works=False)]
+        return [finding, Diagnosis("GPU", "none found", works=False)]
     try:
         cu, check = bindings.bindings(), bindings.check
         names = [_gpu(cu, check(cu.cuDeviceGet(index))) for index in range(bindings.count())]
     except WengertError as error:
-        return [finding, Diagnosis("GPU", error.message, "look at what nvidia-smi says", works=False)]
+        return [finding, Diagnosis("GPU", error.message, "see what nvidia-smi prints", works=False)]
     return [finding, Diagnosis("GPU", ", ".join(names))]
 
 

@@ -1,6 +1,6 @@
-"""Events in the streams of GPUs: when they happened, by the host's clock.
+"""Times of events in GPU streams, by the host's clock.
 
-An event's time is counted from a first one, put into an idle stream while the host's clock was read.
+They are relative to a first event, recorded in an idle stream while the host's clock was read.
 """
 
 from __future__ import annotations

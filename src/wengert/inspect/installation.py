@@ -1,7 +1,7 @@
-"""What is installed, which devices and which compiler there are, what is missing and how to get it.
+"""What is installed: devices, the compiler, optional packages; what is missing and how to install it.
 
-A `Diagnosis` is about one of these things. `wengert info` prints what was found; `wengert doctor` (in `doctor`) also
-tries what can be tried, and gives a verdict.
+Each part has a `Diagnosis`. `wengert info` prints them; `wengert doctor` (in `doctor`) also tries what it can, and
+gives a verdict.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OPTIONAL = {
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing: what was found of it, and what to do where it is missing or does not work."""
+    """One part of the installation: what was found, and what to do if it is missing or broken."""
 
     name: str
     text: str
@@ -44,7 +44,7 @@ class Diagnosis:
 
 NO_COMPILER = Diagnosis(
     "compiler",
-    "missing, so that programs run on slow NumPy references",
+    "missing; programs run on slow NumPy references",
     "Install gcc or clang, or set WENGERT_CC",
     works=False,
     is_needed=True,
@@ -52,12 +52,12 @@ NO_COMPILER = Diagnosis(
 
 
 def text() -> str:
-    """All of it, a line each."""
+    """The report, one line for each part."""
     return "\n".join(finding.line() for finding in findings())
 
 
 def findings() -> list[Diagnosis]:
-    """Everything, in the order in which one thing needs another."""
+    """All parts; each comes after those that it needs."""
     return [*_versions(), *_machine(), *_cuda(), *_many_processes(), *_optional()]
 
 
@@ -88,17 +88,17 @@ def _machine() -> Iterator[Diagnosis]:
 
 def _cache() -> Diagnosis:
     try:
-        return Diagnosis("cache", f"{cache.folder()}; wengert cache tells more", is_needed=True)
+        return Diagnosis("cache", f"{cache.folder()}; see wengert cache", is_needed=True)
     except CacheError as error:
-        return Diagnosis("cache", error.message, "set WENGERT_CACHE to a folder of yours", works=False, is_needed=True)
+        return Diagnosis("cache", error.message, "set WENGERT_CACHE to your own folder", works=False, is_needed=True)
 
 
 def _compiler_version() -> str:
     try:
         version = toolchain.version()
     except CompilerError:
-        return "which does not answer"
-    return version.splitlines()[0] if version else "which gives no version"
+        return "which does not respond"
+    return version.splitlines()[0] if version else "which prints no version"
 
 
 def _cuda() -> Iterator[Diagnosis]:
@@ -120,12 +120,12 @@ def _cuda() -> Iterator[Diagnosis]:
 
 
 def _many_processes() -> Iterator[Diagnosis]:
-    """MPI for arrays of the host, NCCL for values on GPUs."""
+    """MPI for arrays on the host, NCCL for values on GPUs."""
     version, found = _version("mpi4py"), mpiexec.find()
     started = f"{found.kind}'s {found.path}" if found else "no mpiexec"
     if version is None or found is None:
         missing = [*([] if version else ["mpi4py"]), *([] if found else ["mpiexec"])]
-        purpose = f"{' and '.join(missing)} missing, for several processes that compute together"
+        purpose = f"{' and '.join(missing)} missing; needed to compute with several processes"
         yield Diagnosis("MPI", purpose, "pip install 'wengert[mpi]'", works=False)
     else:
         yield Diagnosis("MPI", f"mpi4py {version}, {started}")
@@ -137,14 +137,14 @@ def _nccl() -> Diagnosis:
     lacks = nccl.missing()
     if not lacks:
         version = nccl.NcclFunctions().version
-        shared = "" if version >= nccl.MANY_ON_ONE else "; it puts one rank on a GPU, several from 2.30 on"
+        shared = "" if version >= nccl.MANY_ON_ONE else "; one rank for each GPU (several ranks need 2.30)"
         return Diagnosis("NCCL", f"{nccl.version_text(version)}, by nccl4py {_version('nccl4py')}{shared}")
     what, _, fix = lacks.partition(": ")
-    return Diagnosis("NCCL", f"{what}, for ranks that compute on GPUs", fix, works=False)
+    return Diagnosis("NCCL", f"{what}; needed by several ranks on GPUs", fix, works=False)
 
 
 def _missing(name: str, extra: str, purpose: str) -> Diagnosis:
-    return Diagnosis(name, f"missing, for {purpose}", f"pip install 'wengert[{extra}]'", works=False)
+    return Diagnosis(name, f"missing; needed for {purpose}", f"pip install 'wengert[{extra}]'", works=False)
 
 
 def _optional() -> Iterator[Diagnosis]:

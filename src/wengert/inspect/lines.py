@@ -8,7 +8,7 @@ from wengert.core.code import Backward, Location, line_number, source_line
 
 
 def line_of(location: Location) -> dict[str, str]:
-    """The file and number of the user's line, and its text; nothing where no line is known."""
+    """The file, number and text of the user's line; empty if no line is known."""
     text = source_line(location)
     while isinstance(location, Backward):
         location = location.forward

@@ -1,159 +1,289 @@
-// The page: two graphs side by side, what lights up with what, steps, search, keys.
+// The page: panes and views, what lights up with what, steps, keys.
 "use strict";
 
 const byName = (id) => document.getElementById(id);
-const order = [...model.forward, ...model.backward].filter((node) => !node.given && node.value);
-const rank = new Map(order.map((node, i) => [node.id, i + 1]));
-const state = { step: order.length, picked: null, hits: [], hit: -1, view: "graph" };
-const isLater = (node) => (node.given ? false : !rank.has(node.id) || rank.get(node.id) > state.step);
-const isOutput = new Set(model.outputs);
-
-const reactions = { onPoint: (item) => point(item), onPick: (node) => pick(node.id, true) };
-const lines = (node) => [node.given ? node.name : `${node.name} = ${node.text}`, grown(node)];
-const path = (node) => node.module;
-const forward = new Pane(byName("forward"), { lines, path, ...reactions, kind: (node) => (node.given ? "given" : "") + (isOutput.has(node.id) ? " output" : "") });
-const backward = new Pane(byName("backward"), { lines, path, ...reactions, kind: () => "gradient" });
+const about = {
+  pathOf: callsAround, lines: linesOf, far: farOf, room: roomOf, more: moreOf, label: labelOf, title: groupName,
+  onPoint: (item) => point(item), onPick: (item) => pickItem(item),
+};
+const forward = new Pane(byName("forward"), { ...about, kind: (item) => kindOfItem(item, false) });
+const backward = new Pane(byName("backward"), { ...about, kind: (item) => kindOfItem(item, true) });
 const panes = [forward, backward];
-const paneOf = (id) => (forward.byId.has(id) ? forward : backward);
-let compiler = null, ranks = null;
+const contents = new Map([[forward, model.forward], [backward, model.backward]]);
+const paneOf = (id) => (nodes.get(id)?.cotangents !== undefined ? forward : backward);
+let compiler = null, ranks = null, ready = Promise.resolve();
+
+const shownKinds = () => new Set(panes.flatMap((pane) => pane.items.map((item) => item.kind?.split(" ")[0])));
+const usedKinds = () => { const shown = shownKinds(); return Object.keys(KIND_NAMES).filter((kind) => shown.has(kind)); };
+const help = () => { details.innerHTML = helpHtml(usedKinds()); sliders?.show(byName("sliders")); };
 
 // --- what belongs together ---
 
-function related(node) {
-  if (node.cotangents) return [...node.cotangents, ...model.backward.filter((each) => each.rule === node.id).map((each) => each.id)];
-  const values = model.forward.filter((each) => each.cotangents.includes(node.id)).map((each) => each.id);
-  return node.rule === undefined ? values : [node.rule, ...values];
-}
+const madeBy = d3.group(model.backward.filter((node) => node.rule !== undefined), (node) => node.rule);
+const valuesOf = new Map();
+for (const node of model.forward) for (const id of node.cotangents) valuesOf.set(id, [...(valuesOf.get(id) ?? []), node.id]);
 
-function light(items) {
-  const lit = new Set(items.flatMap(related));
-  panes.forEach((pane) => pane.mark({ lit }));
+function related(node) {
+  if (node.cotangents) return [...node.cotangents, ...(madeBy.get(node.id) ?? []).map((each) => each.id)];
+  return [...new Set([node.at, node.rule, ...(valuesOf.get(node.id) ?? [])])].filter((id) => id !== undefined);
 }
 
 function point(item) {
-  const kept = nodes.get(state.picked);
-  light(item ? item.members : kept ? [kept] : []);
-  if (item?.node) details.innerHTML = nodeHtml(item.node, isLater);
-  else details.innerHTML = kept ? nodeHtml(kept, isLater) : HELP;
+  const kept = nodes.get(state.picked), group = state.group && state.group();
+  const members = item ? item.members : kept ? [kept] : group ? group.nodes : [];
+  const lit = new Set(members.flatMap(related)), hover = new Set(item ? [item.key] : []);
+  panes.forEach((pane) => pane.mark({ lit, hover }));
+  if (item && !kept && !group) tell(item.node ?? item.group);
+  else if (!item) tell(kept ?? group);
 }
 
-function pick(id, isClicked = false) {
-  state.picked = id;
-  const picked = new Set(id === null ? [] : [id]);
-  if (id !== null && !isClicked) paneOf(id).reveal(id);
-  panes.forEach((pane) => pane.mark({ picked }));
+function tell(thing) {
+  if (!thing) help();
+  else details.innerHTML = thing instanceof Group ? groupHtml(thing) : nodeHtml(thing, isLater);
+}
+
+function pickItem(item) {
+  if (item.node) { pick(item.node.id, true); return; }
+  state.picked = null;
+  const pane = panes.find((each) => each.placed.has(item.key) || each.framed?.has(item.key));
+  state.group = () => pane.tree.groups.get(item.key);
+  panes.forEach((each) => each.mark({ picked: new Set([item.key]) }));
+  announce(labelOf({ group: item.group, members: item.group.nodes }));
   point(null);
 }
 
-details.addEventListener("click", (event) => { const id = event.target.dataset?.go; if (id !== undefined) pick(+id); });
+// Pick a node, and show it: by a click it is in view already, by a step it may be inside a closed group.
+function pick(id, isSeen = false, opens = true) {
+  Object.assign(state, { picked: id, group: null });
+  panes.forEach((pane) => pane.mark({ picked: new Set(id === null ? [] : [id]) }));
+  point(null);
+  if (id === null) return ready;
+  announce(equation(nodes.get(id)));
+  if (isSeen) return ready;
+  return (ready = bring(id, opens));
+}
+
+async function bring(id, opens) {
+  const pane = paneOf(id), hadFocus = document.activeElement?.closest?.(".pane svg");
+  if (!pane.isShown) await view(isNarrow.matches || !opens ? (pane === forward ? "forward" : "backward") : "graph");
+  if (opens) await pane.reveal(id);
+  const key = pane.tree.keyOf(id);
+  pane.bringIntoView(key);
+  if (hadFocus) pane.painter.focus(key);
+}
+
+async function pickGroup(key) {
+  const pane = panes.find((each) => treeOf(each).groups.has(key));
+  if (!pane) return;
+  if (!pane.isShown) await view(isNarrow.matches ? (pane === forward ? "forward" : "backward") : "graph");
+  const group = pane.tree.groups.get(key), outer = group.parent;
+  if (outer.parent && !pane.tree.open.has(outer.key)) {
+    for (let each = outer; each.parent; each = each.parent) pane.tree.open.add(each.key);
+    await pane.layout({});
+  }
+  pickItem({ key, group });
+  pane.bringIntoView(pane.placed.has(key) ? key : pane.tree.keyOf(group.nodes[0].id));
+}
+
+const announce = (text) => { byName("announced").textContent = text; };
+
+details.addEventListener("click", (event) => {
+  const { go: id, toggle: key, group, kernel } = event.target.dataset ?? {};
+  if (id !== undefined) pick(+id);
+  else if (group !== undefined) ready = pickGroup(group);
+  else if (kernel !== undefined) ready = compiler.pickKernel(+kernel);
+  else if (key !== undefined) ready = shownPanes().find((pane) => pane.tree.groups.has(key))?.toggle(key);
+});
 
 // --- steps ---
 
 function go(step) {
   state.step = Math.max(0, Math.min(order.length, step));
   byName("step").textContent = `${state.step} / ${order.length}`;
-  panes.forEach((pane) => pane.mark({ later: isLater }));
+  panes.forEach((pane) => { if (pane.tree) { pane.painter.rewrite(); pane.mark({ later: isLater }); } });
   const node = state.step < order.length || state.picked !== null ? order[state.step - 1] : null;
-  if (node && state.step < order.length) pick(node.id);
+  if (node && state.step < order.length) pick(node.id, false, false);
   else point(null);
 }
 
-// --- search ---
-
-function search(words) {
-  const wanted = words.trim().toLowerCase();
-  const text = (node) => [node.name, node.text, node.op, node.type, node.line, node.source, (node.module ?? []).join(".")].join(" ").toLowerCase();
-  state.hits = wanted ? [...nodes.values()].filter((node) => text(node).includes(wanted)).map((node) => node.id) : [];
-  state.hit = -1;
-  byName("found").textContent = wanted ? `${state.hits.length} found` : "";
-  panes.forEach((pane) => pane.mark({ found: new Set(state.hits) }));
+// To the next step in another box: what is inside a closed group is one step then.
+function goByBox(by) {
+  const keyAt = (step) => { const node = order[step - 1]; return node && paneOf(node.id).tree?.keyOf(node.id); };
+  const start = keyAt(state.step);
+  let step = state.step + by;
+  while (step > 0 && step < order.length && keyAt(step) === start) step += by;
+  go(step);
 }
 
-function nextHit() {
-  if (!state.hits.length) return;
-  state.hit = (state.hit + 1) % state.hits.length;
-  pick(state.hits[state.hit]);
-}
+// --- views ---
 
-// --- views, theme ---
+const VIEWS = {
+  graph: { title: "both", panes: ["forward-pane", "backward-pane"], fits: () => model.backward.length > 0 },
+  forward: { title: "computation", panes: ["forward-pane"], fits: () => true },
+  backward: { title: "gradient", panes: ["backward-pane"], fits: () => model.backward.length > 0 },
+  rank: { title: "rank", panes: ["ranks-pane"], fits: () => Boolean(model.ranks) },
+  compiler: { title: "compiler", panes: ["compiler-pane"], fits: () => Boolean(model.compiler) },
+};
 
-function view(name) {
+async function view(name) {
   state.view = name;
-  byName("forward-pane").hidden = byName("backward-pane").hidden = name !== "graph";
-  byName("compiler-pane").hidden = name !== "compiler";
-  byName("ranks-pane").hidden = name !== "rank";
-  document.querySelectorAll("#views button").forEach((button) => button.setAttribute("aria-selected", button.dataset.view === name));
-  if (name === "compiler") { compiler ??= compilerView(model.compiler); compiler.memory(); compiler.show(compiler.number); details.innerHTML = HELP; }
-  else if (name === "rank") { ranks ??= ranksView(model.ranks); ranks.show(); details.innerHTML = HELP; }
-  else panes.forEach((pane) => pane.fit());
+  for (const section of document.querySelectorAll(".pane")) section.hidden = !VIEWS[name].panes.includes(section.id);
+  for (const button of document.querySelectorAll("#views button")) button.setAttribute("aria-selected", button.dataset.view === name);
+  document.body.dataset.view = name;
+  if (name === "compiler") { compiler ??= compilerView(model.compiler); await compiler.begin(); }
+  else if (name === "rank") { ranks ??= ranksView(model.ranks); await ranks.show(); help(); }
+  else await showGraphs();
 }
 
-const shownPanes = () => (state.view === "compiler" ? [compiler.pane] : state.view === "rank" ? [ranks.pane] : panes);
+async function showGraphs() {
+  await Promise.all(panes.filter((pane) => pane.isShown).map(begun));
+  orient();
+  counter(`${state.step} / ${order.length}`);
+  point(null);
+}
+
+// Both graphs beside each other or one above the other: as shows them larger.
+function orient() {
+  const sizes = panes.map((pane) => pane.size), { clientWidth: width, clientHeight: height } = byName("panes");
+  if (state.view !== "graph" || !sizes.every(Boolean) || !width) return;
+  const scales = (w, h) => d3.sum(sizes, (size) => Math.min(LARGEST, w / size.width, (h - 30) / size.height));
+  byName("panes").classList.toggle("stacked", scales(width, height / 2) > scales(width / 2, height));
+  panes.forEach((pane) => pane.resized());
+}
+
+const counter = (text) => { byName("step").textContent = text; };
+
+// A pane is laid out when it is first seen, and fitted again when it is seen in another size. Of the gradient the
+// groups are open that are open in the computation.
+async function begun(pane) {
+  if (pane.tree) { pane.resized(); return; }
+  const opens = ({ key, about: { of } }) => forward.tree.open.has(of === undefined ? key : `g:${of}`);
+  await pane.show(contents.get(pane), { opens: pane === backward && forward.tree ? opens : null });
+  pane.mark({ later: isLater });
+}
+
+function shownPanes() {
+  if (state.view === "compiler") return [compiler.pane];
+  return state.view === "rank" ? [ranks.pane] : panes.filter((pane) => pane.isShown);
+}
+
+// The groups of a pane, also of one that was not seen yet.
+const treeOf = (pane) => pane.tree ?? (pane.unseen ??= new Tree(contents.get(pane), callsAround));
+
+// Both graphs where they can be read so, else the computation alone.
+function firstView() {
+  if (!model.backward.length || isNarrow.matches) return "forward";
+  const counts = panes.map((pane) => { treeOf(pane).openAtFirst(); return treeOf(pane).visible().items.length; });
+  return Math.max(...counts) <= 40 ? "graph" : "forward";
+}
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
-}
-
-function fold(isOpen) {
-  for (const pane of shownPanes()) { pane.open = isOpen ? pane.allGroups() : new Set(); pane.layout(); }
+  shownPanes().forEach((pane) => pane.minimap.mark());
 }
 
 // --- keys ---
 
 function neighbour(by) {
-  const all = [...nodes.keys()], place = all.indexOf(state.picked);
-  pick(all[(place + by + all.length) % all.length]);
+  const pane = shownPanes().find((each) => each.svg.node().contains(document.activeElement)) ?? shownPanes()[0];
+  if (state.view === "compiler" || state.view === "rank") return;
+  const start = state.picked !== null && paneOf(state.picked).isShown ? paneOf(state.picked) : pane;
+  const keys = start.items.map((item) => item.key);
+  const focused = document.activeElement?.dataset?.key;
+  const chosen = focused ?? (state.picked !== null ? start.tree.keyOf(state.picked) : state.group?.().key);
+  const at = keys.indexOf(start.placed.has(chosen) ? chosen : start.painter.current);
+  const next = start.items[(at + by + keys.length) % keys.length];
+  pickItem(next);
+  start.painter.focus(next.key);
+  start.bringIntoView(next.key);
 }
 
 function toGradient() {
-  const node = nodes.get(state.picked);
+  const node = nodes.get(state.picked), group = state.group?.();
   const other = node && related(node)[0];
   if (other !== undefined) pick(other);
+  else if (group) details.querySelector("[data-group]")?.click();
 }
 
-function stepBy(by) {
-  if (state.view === "compiler") compiler.show(Math.max(0, Math.min(compiler.count - 1, compiler.number + by)));
+function stepBy(by, isByBox = false) {
+  if (state.view === "compiler") compiler.go(compiler.number + by);
   else if (state.view === "rank") ranks.step(by);
+  else if (isByBox) goByBox(by);
   else go(state.step + by);
 }
 
+const zoomBy = (factor) => shownPanes().forEach((pane) => pane.svg.call(pane.zoom.scaleBy, factor));
+
+function goToEnd(isLast) {
+  if (state.view === "compiler") compiler.go(isLast ? compiler.count - 1 : 0);
+  else if (state.view === "rank") ranks.step(isLast ? Infinity : -Infinity);
+  else go(isLast ? order.length : 0);
+}
+
+const foldAll = (isOpen) => { ready = Promise.all(shownPanes().map((pane) => pane.fold(isOpen))); };
+const fitAll = () => { orient(); shownPanes().forEach((pane) => pane.fit()); };
+const toggleTheme = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+
 const KEYS = {
-  ArrowRight: () => stepBy(1), ArrowLeft: () => stepBy(-1), Home: () => go(0), End: () => go(order.length),
-  ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1), g: toGradient, e: () => fold(true), c: () => fold(false),
-  f: () => shownPanes().forEach((pane) => pane.fit()), s: save, a: saveSteps, Escape: () => pick(null),
-  d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"), "/": () => byName("search").focus(),
+  ArrowRight: (event) => stepBy(1, event?.shiftKey), ArrowLeft: (event) => stepBy(-1, event?.shiftKey),
+  Home: () => goToEnd(false), End: () => goToEnd(true),
+  ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1), g: toGradient,
+  e: () => foldAll(true), c: () => foldAll(false), f: fitAll, s: () => save(), p: () => savePng(), a: () => saveSteps(),
+  Escape: () => pick(null), "?": () => help(), d: toggleTheme, "/": () => byName("search").focus(),
+  "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3),
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.target.tagName === "INPUT") {
-    if (event.key === "Enter") nextHit();
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  if (KEYS[event.key] && !event.ctrlKey && !event.metaKey && !event.altKey) { KEYS[event.key](); event.preventDefault(); }
+  if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (KEYS[event.key]) { KEYS[event.key](event); event.preventDefault(); }
 });
 
 // --- the beginning ---
 
-function begin() {
-  theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  byName("title").textContent = model.title;
-  byName("forward-title").textContent = `computation: ${model.forward.length} nodes`;
-  byName("backward-title").textContent = `gradient: ${model.backward.length} nodes` + (model.differentiated ? "" : ", not computed yet");
-  const views = ["graph", ...(model.ranks ? ["rank"] : []), ...(model.compiler ? ["compiler"] : [])];
-  for (const name of views.length > 1 ? views : []) {
+const searching = new Search({
+  entries: () => {
+    const groups = panes.flatMap((pane) => [...treeOf(pane).groups.values()]);
+    return [...[...nodes.values()].map((node) => (node.entry ??= entryOf(node))), ...groups.map((group) => (group.entry ??= entryOfGroup(group)))];
+  },
+  onGo: (entry) => { ready = entry.group ? pickGroup(entry.group) : pick(entry.id); },
+  onFound: (hits) => panes.forEach((pane) => pane.mark({ found: new Set(hits.map((hit) => hit.group ?? hit.id)) })),
+});
+
+function bar() {
+  const views = Object.entries(VIEWS).filter(([, { fits }]) => fits());
+  for (const [name, { title }] of views.length > 1 ? views : []) {
     const button = document.createElement("button");
-    Object.assign(button, { textContent: name, onclick: () => view(name) });
+    Object.assign(button, { textContent: title, onclick: () => { ready = view(name); } });
     button.dataset.view = name;
+    button.setAttribute("role", "tab");
     byName("views").append(button);
   }
-  const clicks = { first: KEYS.Home, back: KEYS.ArrowLeft, next: KEYS.ArrowRight, last: KEYS.End, expand: KEYS.e, collapse: KEYS.c, fit: KEYS.f, save, all: saveSteps, theme: KEYS.d };
-  for (const [id, action] of Object.entries(clicks)) byName(id).addEventListener("click", action);
-  byName("search").addEventListener("input", (event) => search(event.target.value));
-  if (!model.backward.length) byName("backward-pane").hidden = true;
-  forward.show(model.forward);
-  backward.show(model.backward);
-  go(order.length);
+  const clicks = { first: KEYS.Home, back: () => stepBy(-1), next: () => stepBy(1), last: KEYS.End, expand: KEYS.e, collapse: KEYS.c, fit: KEYS.f,
+    save: KEYS.s, png: KEYS.p, all: KEYS.a, theme: KEYS.d, help: () => (pick(null), help()) };
+  for (const [id, action] of Object.entries(clicks)) byName(id).addEventListener("click", () => action());
+  document.addEventListener("click", (event) => document.querySelectorAll("details.menu[open]").forEach((menu) => {
+    if (!menu.contains(event.target) || event.target.tagName === "BUTTON") menu.open = false;
+  }));
+}
+
+// Fit again, once a frame, while the window changes its size.
+function followSize() {
+  let waiting = 0;
+  const fitted = () => { orient(); shownPanes().forEach((pane) => pane?.resized()); };
+  new ResizeObserver(() => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(fitted); }).observe(byName("main"));
+}
+
+async function begin() {
+  theme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  Object.assign(byName("title"), { textContent: shownTitle, title: model.title });
+  byName("forward-title").textContent = `computation: ${model.forward.length} nodes`;
+  byName("backward-title").textContent = `gradient: ${model.backward.length} nodes` + (model.differentiated ? "" : ", not computed yet");
+  bar();
+  followSize();
+  isNarrow.addEventListener("change", () => { if (isNarrow.matches && state.view === "graph") ready = view("forward"); });
+  await view(firstView());
+  help();
+  performance.mark("first-paint");
   window.wengertReady = true;
 }
 

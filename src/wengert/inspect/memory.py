@@ -1,4 +1,4 @@
-"""The memory that values take while a profile looks on: the most at once, and who held it."""
+"""The memory that values take during a profile: the peak, and what held it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ Holder = tuple[int, str, str]  # bytes, what, the line
 
 
 class MemoryWatch:
-    """Live arrays by identity, and a list of them from when they were most."""
+    """The live arrays by identity, and a list of those that were alive at the peak."""
 
     def __init__(self) -> None:
         self.peak = 0
         self.at_peak: list[Holder] = []
         self.gpus: list[tuple[cuda.Memory, list[tuple[str, int]]]] = []  # as they were at the end, and by line
         self._live: dict[int, tuple[ref[Any], Holder]] = {}
-        self._now = 0
+        self.now = 0  # bytes of the arrays that ops gave and that are still there
         self._programs: WeakKeyDictionary[Any, list[Holder]] = WeakKeyDictionary()
 
     def made(self, result: Any, node: Node) -> None:
-        """An op gave an array, or several."""
+        """Called when an op returned one or several arrays."""
         for array in result if isinstance(result, tuple) else (result,):
             if not isinstance(array, np.ndarray) or array.base is not None or id(array) in self._live:
                 continue
             number = id(array)
             holder = (array.nbytes, f"{node.op.name} {describe_type(node)}", describe(node.location))
             self._live[number] = (ref(array, functools.partial(self._freed, number)), holder)
-            self._now += array.nbytes
+            self.now += array.nbytes
             self._look(())
 
     def _freed(self, number: int, _: ref[Any]) -> None:
-        self._now -= self._live.pop(number)[1][0]
+        self.now -= self._live.pop(number)[1][0]
 
     def ran(self, program: Any) -> None:
-        """A compiled program runs: its outputs, and what is alive in its arena when that is fullest."""
+        """Called when a compiled program runs: count its outputs, and what its arena holds when it is fullest."""
         if program not in self._programs:
             peak = fullest(program)
             made = [(size_of(n), f"{n.op.name} {describe_type(n)}", describe(n.location)) for n in program.made]
@@ -51,12 +51,12 @@ class MemoryWatch:
         self._look(self._programs[program])
 
     def look_at_gpus(self) -> None:
-        """See what the GPUs in use hold."""
+        """Record what the GPUs in use hold."""
         found = [cuda.memory(name) for name in devices.in_use()]
         self.gpus = [(held, held.by_line) for held in found]
 
     def _look(self, more: Any) -> None:
-        total = self._now + sum(size for size, _, _ in more)
+        total = self.now + sum(size for size, _, _ in more)
         if total > self.peak:
             if total > 1.01 * self.peak:  # so that few lists are made
                 self.at_peak = [*(holder for _, holder in self._live.values()), *more]

@@ -1,72 +1,64 @@
-"""`wg.profile`: where the time and the memory of a piece of a program go, by op, kernel, module and source line.
+"""`wg.profile`: where the time and the memory of a piece of a program go, by op, kernel, module, function and line.
 
-In: whatever runs inside the `with` block. Ops of the interpreting tier are timed one by one; a compiled program's
-kernels are called one by one, each as a C function of its own (`runtime.profile`), or launched one by one on a GPU with
-events between them, by the device's clock. What is neither, nor building of programs, is Python: recording, loading
-data, the script's own work. Out: tables (`table`), a file for Chrome's trace viewer (`trace`), and times for the page
-(`wg.inspect.page(..., profile=...)`).
+In: whatever runs inside the `with` block. Interpreted ops are timed one by one. A compiled program's kernels are called
+one by one, each as its own C function (`runtime.debug.profile`); on a GPU they are launched one by one with events
+between them, timed by the device's clock. All other time, except for building programs, counts as Python: recording,
+loading data, the script's own work. Out: tables (`table`), a trace for Chrome's trace viewer (`trace`), a page of the
+kernels over time (`timeline`), and times for `wg.inspect.page(..., profile=...)`.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from wengert.backends.cpu.program import CpuProgram
-from wengert.core.code import Location, describe
+from wengert.core.code import describe
 from wengert.core.devices import CUDA, HOST, is_host
 from wengert.core.dtypes import HALF
 from wengert.core.errors import ArgumentError
 from wengert.core.evaluation import watch
+from wengert.core.formatting import folded_html
 from wengert.core.graph import Node, describe_type
+from wengert.inspect import kernel_timeline
+from wengert.inspect.calls import WatchedCall, WatchedCalls
 from wengert.inspect.events import EventTimes
 from wengert.inspect.memory import MemoryWatch
-from wengert.inspect.modules import Modules
 from wengert.inspect.passes import inside
-from wengert.inspect.table import ProfileRow, ceilings, table
+from wengert.inspect.public_functions import textbook_name
+from wengert.inspect.table import ProfileRow, as_html, ceilings, table
+from wengert.inspect.trace import (
+    HOST_ROW,
+    Counts,
+    Key,
+    MemorySample,
+    StepFacts,
+    TraceEvent,
+    flow_of,
+    write_trace,
+)
 from wengert.nn.hooks import calls
-from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of
+from wengert.runtime.debug.explain import bytes_text, flops, moved_by, pass_reports, size_of, timeline
 from wengert.runtime.debug.profile import described, timed_calls
 from wengert.runtime.dynamic.realize import flush
 
 
-class Key(NamedTuple):
-    """What times are added up by."""
-
-    op: str
-    kernel: str
-    module: tuple[str, ...]
-    location: Location
-    device: str = HOST
-
-
-class TraceEvent(NamedTuple):
-    """One op, kernel, copy or building, for the trace."""
-
-    name: str
-    kind: str
-    start: float
-    seconds: float
-    key: Key | None
-    row: str = "host"
-
-
-class Counts(NamedTuple):
-    """What a step reads and writes, in bytes, and its operations: all, and those of products in half precision."""
-
-    moved: int
-    flops: int
-    half: int = 0
-
-
 class Profile:
-    """Times and memory of what runs inside a `with` block."""
+    """Times and memory of what runs inside a `with` block.
+
+    >>> import wengert as wg
+    >>> with wg.profile() as profile:
+    ...     print(wg.ones(2).sum().item())
+    2.0
+    >>> isinstance(profile, wg.inspect.Profile)
+    True
+    """
 
     bound = 100_000  # events kept for the trace; the tables count all
 
@@ -74,11 +66,12 @@ class Profile:
         self.seconds = 0.0  # of the whole block
         self.building = 0.0  # of these, in the compiler
         self.events: list[TraceEvent] = []
+        self.samples: list[MemorySample] = []  # the memory over time
         self.left_out = 0  # events beyond those kept
         self.memory = MemoryWatch()
         self._rows: dict[Key, ProfileRow] = {}
-        self._modules = Modules()
-        self._steps: WeakKeyDictionary[Any, list[tuple[Key, Counts]]] = WeakKeyDictionary()
+        self._recorded_calls = WatchedCalls()
+        self._steps: WeakKeyDictionary[Any, list[StepFacts]] = WeakKeyDictionary()
         self._calls: WeakKeyDictionary[Any, list[Callable[..., None]]] = WeakKeyDictionary()
         self._times: dict[str, dict[int, list[float]]] = {}  # by a program's text, the seconds of each step
         self._times_on_gpu = EventTimes()
@@ -87,12 +80,12 @@ class Profile:
 
     def __enter__(self) -> Profile:
         if watch.observer is not None:
-            raise ArgumentError("profile: another profile is going on; end it first")
+            raise ArgumentError("profile: another profile is active; leave its `with` block first")
         flush()
         self._start = perf_counter()
         self._times_on_gpu.begin()
-        self._modules.remember(calls)
-        self._stack.enter_context(self._modules.watching())
+        self._recorded_calls.remember(calls)
+        self._stack.enter_context(self._recorded_calls.watching())
         watch.observer = self
         return self
 
@@ -110,18 +103,21 @@ class Profile:
     # --- reports while it runs -----------------------------------------------------------------------------
 
     def ran_op(self, node: Node, result: Any, start: float, stop: float) -> None:
-        """An op was computed by its reference."""
-        self._add(*self._of_node(node, HOST), start, stop)
+        """Called when an op was computed by its reference."""
+        self._add(self._of_node(node, HOST), start, stop)
         self.memory.made(result, node)
+        self._sample(stop, HOST, self.memory.now)
 
-    def _of_node(self, node: Node, device: str) -> tuple[Key, Counts]:
-        """The key, bytes and operations of an op that runs alone."""
+    def _of_node(self, node: Node, device: str) -> StepFacts:
+        """The facts of an op that runs alone."""
         kernel = f"{node.op.name} {describe_type(node)}"
-        key = Key(node.op.name, kernel, self._modules.module_of(node), node.location, device)
-        return key, _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
+        call = self._recorded_calls.call_of(node)
+        key = Key(node.op.name, kernel, *_place(call), node.location, device)
+        counts = _counts(size_of(node) + sum(map(size_of, node.sources)), [node])
+        return StepFacts(key, counts, flow_of([node]))
 
     def calls_of(self, program: CpuProgram) -> Sequence[Callable[..., None]]:
-        """Calls of a program's steps, one by one, each timed."""
+        """A timed call for each step of a program."""
         if type(program) is not CpuProgram:  # one that checks itself has calls of its own
             return program.calls
         if program not in self._calls:
@@ -133,7 +129,7 @@ class Profile:
         return self._calls[program]
 
     def ran_steps(self, program: Any, steps: Sequence[tuple[int, Any, Any]]) -> None:
-        """Steps of a program were given to a GPU."""
+        """Called when steps of a program were launched on a GPU."""
         if watch.node is not None:  # a program for it alone, and all that are like it
             described_steps = [self._of_node(watch.node, program.device)] * len(steps)
         else:
@@ -145,8 +141,8 @@ class Profile:
                 program.driver, start, stop, functools.partial(self._ran_step, described_steps, times, number)
             )
 
-    def _described_once(self, program: Any) -> list[tuple[Key, Counts]]:
-        """For each step of a program on a GPU its key, bytes and operations, looked up once."""
+    def _described_once(self, program: Any) -> list[StepFacts]:
+        """The facts of each step of a program on a GPU, computed once."""
         if program not in self._steps:
             start = perf_counter()
             self._steps[program] = self._described(program, program.device)
@@ -154,7 +150,7 @@ class Profile:
         return self._steps[program]
 
     def copied(self, driver: Any, size: int, start: Any, stop: Any) -> None:
-        """Bytes were copied to a GPU."""
+        """Called when bytes were copied to a GPU."""
         name, row = f"copy of {bytes_text(size)}", f"copies to {CUDA}:{driver.index}"
 
         def note(start: float, stop: float) -> None:
@@ -164,38 +160,48 @@ class Profile:
 
     def _ran_step(
         self,
-        described_steps: list[tuple[Key, Counts]],
+        described_steps: list[StepFacts],
         times: dict[int, list[float]],
         number: int,
         start: float,
         stop: float,
     ) -> None:
         times.setdefault(number, []).append(stop - start)
-        self._add(*described_steps[number], start, stop)
+        facts = described_steps[number]
+        self._add(facts, start, stop)
+        if facts.live is not None:
+            own = facts.live + (self.memory.now if is_host(facts.key.device) else 0)
+            self._sample(start, facts.key.device, own)
 
     def built(self, start: float, stop: float) -> None:
-        """A program was built."""
+        """Called when a program was built."""
         self.building += stop - start
         self._keep(TraceEvent("build", "build", start - self._start, stop - start, None))
 
-    def _described(self, program: Any, device: str) -> list[tuple[Key, Counts]]:
-        """For each step of a program its key, bytes and operations."""
-        modules: dict[Node, tuple[str, ...]] = {}
-        for report in pass_reports(program):  # from the graph as recorded on: what is known of a node is handed on
-            modules = self._modules.modules_in(report.graph.nodes)
-        found = []
+    def _described(self, program: Any, device: str) -> list[StepFacts]:
+        """The facts of each step of a program."""
+        calls: dict[Node, WatchedCall | None] = {}
+        for i, report in enumerate(pass_reports(program)):  # from the graph as recorded on: calls are handed on
+            calls = self._recorded_calls.calls_in(report.graph.nodes, after_pass=i > 0)
+        found, moments = [], timeline(program)
         for i, (group, step) in enumerate(zip(program.plan.groups_of_steps, program.steps)):
             root = group.roots[0 if group.opaque else -1]
             names = ", ".join(dict.fromkeys(node.op.name for node in group.roots))
-            key = Key(names, described(group, step), modules.get(root, ()), root.location, device)
-            found.append((key, _counts(moved_by(step), inside(program, i))))
+            key = Key(names, described(group, step), *_place(calls.get(root)), root.location, device)
+            nodes = inside(program, i)
+            found.append(StepFacts(key, _counts(moved_by(step), nodes), flow_of(nodes), moments[i].live))
         return found
 
-    def _add(self, key: Key, counts: Counts, start: float, stop: float) -> None:
-        seconds = stop - start
-        self._rows.setdefault(key, ProfileRow()).add(ProfileRow(1, seconds, *counts, key.device))
-        row = "host" if is_host(key.device) else key.device
-        self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, key, row))
+    def _add(self, facts: StepFacts, start: float, stop: float) -> None:
+        seconds, key = stop - start, facts.key
+        self._rows.setdefault(key, ProfileRow()).add(ProfileRow(1, seconds, *facts.counts, key.device))
+        row = HOST_ROW if is_host(key.device) else key.device
+        self._keep(TraceEvent(key.kernel, "kernel", start - self._start, seconds, facts, row))
+
+    def _sample(self, now: float, device: str, live: int) -> None:
+        """Record how much memory values take."""
+        if len(self.samples) < self.bound:
+            self.samples.append(MemorySample(now - self._start, device, live))
 
     def _keep(self, event: TraceEvent) -> None:
         if len(self.events) < self.bound:
@@ -211,11 +217,12 @@ class Profile:
         return sum(row.seconds for row in self._rows.values())
 
     def rows(self, by: str = "kernel") -> dict[str, ProfileRow]:
-        """What was counted, by `op`, `kernel`, `module` or `line`; the most seconds first."""
+        """The counts by `op`, `kernel`, `module`, `function` or `line`, slowest first."""
         names: dict[str, Callable[[Key], str]] = {
             "op": lambda key: key.op,
             "kernel": lambda key: key.kernel,
             "module": lambda key: ".".join(key.module) or "(outside of modules)",
+            "function": lambda key: textbook_name(key.function) or "(function not known)",
             "line": lambda key: describe(key.location),
         }
         if by not in names:
@@ -226,16 +233,28 @@ class Profile:
         return dict(sorted(found.items(), key=lambda item: -item[1].seconds))
 
     def table(self, by: str | Sequence[str] = "kernel", top: int = 10) -> str:
-        """The rows that took longest, as text: times, rates, the share of what the machine can do, and memory.
+        """The slowest rows as text: times, rates, the share of the machine's peak rate, and memory.
 
-        `by` names a kind of rows, or several: there is a table for each.
+        `by` names one kind of rows, or a list of kinds for a table each.
         """
-        rest = max(self.seconds - self.computing - self.building, 0.0)
-        parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
-        head = f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
         kinds = [by] if isinstance(by, str) else by
         tables = "\n\n".join(table(self.rows(kind), kind, self.seconds, top) for kind in kinds)
-        return "\n".join([head, tables, ceilings(self.rows()), self.memory.text()])
+        return "\n".join([self.head(), tables, ceilings(self.rows()), self.memory.text()])
+
+    def head(self) -> str:
+        """The total time, and how it is divided."""
+        rest = max(self.seconds - self.computing - self.building, 0.0)
+        parts = {"computing": self.computing, "building programs": self.building, "Python": rest}
+        return f"{self.seconds:.4g} s: " + ", ".join(f"{name} {seconds:.4g}" for name, seconds in parts.items())
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the table by kernel, and the other tables folded."""
+        tables = [
+            folded_html(f"by {kind}", as_html(self.rows(kind), kind, self.seconds, 10), kind == "kernel")
+            for kind in ("kernel", "module", "function", "line")
+        ]
+        notes = escape(f"{ceilings(self.rows())}\n{self.memory.text()}")
+        return f"<p>{escape(self.head())}</p>{''.join(tables)}<pre>{notes}</pre>"
 
     def __str__(self) -> str:
         return self.table()
@@ -244,17 +263,37 @@ class Profile:
         return f"<profile of {self.seconds:.4g} s, {sum(row.count for row in self._rows.values())} kernels>"
 
     def trace(self, path: str | Path) -> Path:
-        """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; of very many the first."""
-        rows = {name: i for i, name in enumerate(["host", *sorted({event.row for event in self.events} - {"host"})])}
-        named = [{"name": "thread_name", "ph": "M", "pid": 0, "tid": i, "args": {"name": n}} for n, i in rows.items()]
-        events = [_traced(event, rows[event.row]) for event in sorted(self.events, key=lambda event: event.start)]
+        """Write the events for Chrome's trace viewer (chrome://tracing) or Perfetto; at most the first 100,000.
+
+        Arrows lead from a kernel of the forward pass to those that differentiate it. Memory is a counter.
+        """
+        return write_trace(path, self.events, self.samples, self.left_out)
+
+    def timeline(self, path: str | Path) -> Path:
+        """Write a page of the kernels over time: a lane for each device, a colour for each module, and the memory.
+
+        >>> import wengert as wg, tempfile, os
+        >>> with wg.profile() as profile:
+        ...     y = (wg.ones((64, 64)) @ wg.ones((64, 64))).sum().item()
+        >>> profile.timeline(os.path.join(tempfile.mkdtemp(), "timeline.html")).name
+        'timeline.html'
+        """
         target = Path(path)
-        target.write_text(json.dumps({"traceEvents": [*named, *events], "otherData": {"left out": self.left_out}}))
+        target.write_text(kernel_timeline.page(self), encoding="utf-8")
         return target
 
+    def rows_by_key(self) -> Sequence[tuple[Key, ProfileRow]]:
+        """Every key with its counts."""
+        return list(self._rows.items())
+
     def times_of(self, program: Any) -> dict[int, float]:
-        """The least seconds of each step of a program, by number, where it ran inside; equal programs count as one."""
+        """The shortest time of each step of a program, by number; identical programs count as one."""
         return {number: min(times) for number, times in self._times.get(program.source, {}).items()}
+
+
+def _place(call: WatchedCall | None) -> tuple[tuple[str, ...], str, bool]:
+    """A call's module and public function, and whether it is an optimizer's step."""
+    return ((), "", False) if call is None else (call.path, call.function, call.is_step)
 
 
 def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
@@ -262,16 +301,8 @@ def _counts(moved: int, nodes: Sequence[Node]) -> Counts:
     return Counts(moved, sum(map(flops, nodes)), sum(map(flops, products)))
 
 
-def _traced(event: TraceEvent, row: int) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": event.name, "cat": event.kind, "ph": "X", "pid": 0, "tid": row}
-    shown |= {"ts": round(event.start * 1e6, 3), "dur": round(event.seconds * 1e6, 3)}
-    if event.key is not None:
-        shown["args"] = {"line": describe(event.key.location), "module": ".".join(event.key.module)}
-    return shown
-
-
 def profile() -> Profile:
-    """Look at where time and memory go inside a `with` block; print the profile for a table.
+    """Measure where time and memory go inside a `with` block; print the profile to see a table.
 
     >>> import wengert as wg
     >>> with wg.profile() as profile:

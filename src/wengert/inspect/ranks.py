@@ -1,8 +1,8 @@
 """The program of one rank of a function that is compiled for a mesh, and its collectives as plain data for the page.
 
-In: a compiled function with a mesh, and a recording of it. Out: the rank's graph as `distribute` makes it, and its
-program. No other rank is needed: the graph of a rank follows from the recording and from where values lie. So a page
-shows the program of a mesh of any size, in any process.
+In: a compiled function with a mesh, and a recording of it. Out: the rank's graph, made by `distribute`, and its
+program. No other rank is needed: a rank's graph follows from the recording and the placement of values. So a page can
+show the program of a mesh of any size, in any process.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from wengert.compiler.schedules import timeline
 from wengert.core.communication import current
 from wengert.core.graph import Graph, Node, describe_type
 from wengert.core.mesh import Mesh
+from wengert.inspect.calls import Observed
 from wengert.inspect.lines import line_of
-from wengert.inspect.modules import Observed
 from wengert.ops.core import LITERAL
 from wengert.ops.transfer import TRANSFER
 from wengert.runtime.debug.explain import bytes_text, size_of
@@ -92,7 +92,7 @@ def as_data(
     nodes = [node for node in [*graph.inputs, *graph.captured(), *graph.nodes] if node.op is not LITERAL]
     nodes = list(dict.fromkeys(nodes))
     numbers = {node: i for i, node in enumerate(nodes)}
-    modules = observed.modules_in(nodes)
+    modules = {node: call.path if call else () for node, call in observed.calls_in(nodes, after_pass=True).items()}
     given = {node: names[k] for k, node in enumerate(graph.inputs) if k in names}
     told = {row.node: _told(row) for row in collective_rows(graph, ranked.rank)}
     grads = {graph.outputs[k]: name for k, name in accumulated.items()}

@@ -1,8 +1,8 @@
-"""What one rank does while somebody looks on: pieces of programs, ops, collectives, building, as spans of time.
+"""Records what one rank does as spans of time: pieces of programs, ops, collectives, builds.
 
-Programs run as they always do: the pieces of C between two collectives are timed as a whole. (`wg.profile` calls every
-kernel by itself.) Collectives are seen where the engine enters and leaves them, on whichever thread that is; on a GPU,
-where they are steps of a program, by the device's clock.
+Programs run as usual: the C between two collectives is timed as a whole, whereas `wg.profile` calls every kernel
+separately. Collectives are timed where the engine enters and leaves them, on any thread; on a GPU, where they are steps
+of a program, by the device's clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMED = 4  # kernels of a piece that its name has
 
 
 class RankRecorder:
-    """Looks on inside a `with` block; `found` is what this rank did."""
+    """Records what this rank does inside a `with` block, in `found`."""
 
     bound = 50_000  # spans that are kept
 
@@ -45,7 +45,7 @@ class RankRecorder:
 
     def __enter__(self) -> RankRecorder:
         if watch.observer is not None:
-            raise ArgumentError("timeline: a profile or another timeline is going on; end it first")
+            raise ArgumentError("timeline: a profile or another timeline is active; leave its `with` block first")
         self._times_on_gpu.begin()
         self._watcher, communication.watcher = communication.watcher, self
         watch.observer = self

@@ -1,54 +1,91 @@
-// What is shown as an SVG, and the SVGs of all steps as one ZIP file, for slides.
+// Pictures: the graphs in view as SVG or PNG, and the SVGs of all steps as one ZIP file, for slides.
 "use strict";
 
 const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "text-anchor", "rx"];
+const LARGEST_PICTURE = 8192, MARGIN = 16;
 
+// The graphs of the panes in view, beside each other, whole, with their boxes open and marked as they are.
 function asSvg() {
-  let left = 0;
-  const parts = shownPanes().filter((pane) => pane.nodes.length).map((pane) => {
-    const copy = pane.root.node().cloneNode(true);
-    const from = pane.root.node().querySelectorAll("*"), to = copy.querySelectorAll("*");
-    from.forEach((element, i) => { const style = getComputedStyle(element); to[i].setAttribute("style", STYLED.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";")); });
-    copy.setAttribute("transform", `translate(${left},0)`);
-    left += pane.size.width + 30;
-    return copy.outerHTML + pane.svg.select("defs").node().outerHTML.replaceAll("var(--faint)", "#888");
+  const shown = shownPanes().filter((pane) => pane.items.length);
+  let left = MARGIN;
+  const parts = shown.map((pane) => {
+    const scale = pane.painter.step;
+    pane.painter.step = 0; // text as at scale 1
+    pane.painter.write();
+    const from = pane.painter.root.node(), copy = from.cloneNode(true);
+    const originals = from.querySelectorAll("*");
+    copy.querySelectorAll("*").forEach((element, i) => {
+      const style = getComputedStyle(originals[i]);
+      element.setAttribute("style", STYLED.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
+      for (const name of ["tabindex", "role", "aria-expanded"]) element.removeAttribute(name);
+    });
+    copy.querySelectorAll(".sign").forEach((sign) => sign.remove());
+    copy.setAttribute("transform", `translate(${left},${MARGIN})`);
+    left += pane.size.width + 2 * MARGIN;
+    pane.painter.step = scale;
+    pane.painter.write();
+    return pane.svg.select("defs").node().outerHTML.replaceAll("var(--faint)", "#888") + copy.outerHTML;
   });
-  const height = Math.max(...shownPanes().map((pane) => pane.size?.height || 0));
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left} ${height}" width="${left}" height="${height}">${parts.join("")}</svg>`;
+  const width = Math.ceil(left), height = Math.ceil(Math.max(...shown.map((pane) => pane.size.height)) + 2 * MARGIN);
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">${parts.join("")}</svg>`;
 }
 
-function download(name, type, content) {
+function download(name, blob) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([content], { type }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const stepName = (step) => `step-${String(step).padStart(3, "0")}.svg`;
-const passName = (number) => `pass-${number + 1}.svg`;
+const stepName = (step) => `step-${String(step).padStart(3, "0")}`;
+const passName = (number) => `pass-${number + 1}`;
 
-const shownName = () => (state.view === "compiler" ? passName(compiler.number) : state.view === "rank" ? "rank.svg" : stepName(state.step));
+const shownName = () => (state.view === "compiler" ? passName(compiler.number) : state.view === "rank" ? "rank" : stepName(state.step));
 
 function save() {
-  download(shownName(), "image/svg+xml", asSvg());
+  download(`${shownName()}.svg`, new Blob([asSvg()], { type: "image/svg+xml" }));
+}
+
+// The same as a PNG, twice as large as on the screen at scale 1, as far as browsers make pictures of that size.
+async function asPng() {
+  const url = URL.createObjectURL(new Blob([asSvg()], { type: "image/svg+xml" }));
+  const image = new Image();
+  image.src = url;
+  await image.decode();
+  const scale = Math.min(2, LARGEST_PICTURE / Math.max(image.width, image.height));
+  const [width, height] = [image.width, image.height].map((side) => Math.ceil(side * scale));
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  const context = canvas.getContext("2d");
+  context.fillStyle = getComputedStyle(document.body).backgroundColor;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(url);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+async function savePng() {
+  download(`${shownName()}.png`, await asPng());
 }
 
 // The SVG of every step of the computation, or of the graph after every pass.
-function allSteps() {
-  if (state.view === "rank") return [[shownName(), asSvg()]];
+async function allSteps() {
+  if (state.view === "rank") return [[`${shownName()}.svg`, asSvg()]];
   const ofPasses = state.view === "compiler";
-  const kept = ofPasses ? compiler.number : state.step, picked = state.picked;
-  const show = ofPasses ? compiler.show : go;
-  const numbers = d3.range(0, ofPasses ? compiler.count : order.length + 1);
-  const files = numbers.map((number) => { show(number); return [ofPasses ? passName(number) : stepName(number), asSvg()]; });
-  show(kept);
-  if (!ofPasses) pick(picked);
+  const kept = ofPasses ? compiler.number : state.step, { picked } = state;
+  const views = shownPanes().map((pane) => [pane, pane.transform]);
+  const files = [];
+  for (let number = 0; number < (ofPasses ? compiler.count : order.length + 1); number++) {
+    if (ofPasses) await compiler.show(number); else go(number);
+    files.push([`${ofPasses ? passName(number) : stepName(number)}.svg`, asSvg()]);
+  }
+  if (ofPasses) await compiler.show(kept); else { go(kept); pick(picked, true); }
+  views.forEach(([pane, transform]) => pane.view(transform));
   return files;
 }
 
-function saveSteps() {
-  download(`${model.title.replace(/\W+/g, "-")}.zip`, "application/zip", zipped(allSteps()));
+async function saveSteps() {
+  download(`${model.title.replace(/\W+/g, "-")}.zip`, new Blob([zipped(await allSteps())], { type: "application/zip" }));
 }
 
 // --- ZIP: the files one after the other, uncompressed, each behind a header; then a directory of them ---

@@ -1,7 +1,7 @@
-"""Spans of time on the ranks of a world: what computed, what communicated, and which communication nothing hides.
+"""Spans of time on ranks: computation, communication, and which communication is exposed.
 
-Communication is *exposed* while its rank computes nothing. A rank that entered a collective before another one *waits*
-for it: that part no network makes shorter.
+Communication is *exposed* while its rank computes nothing. A rank that enters a collective before another *waits* for
+it: no faster network shortens that part.
 """
 
 from __future__ import annotations

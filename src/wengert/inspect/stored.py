@@ -1,4 +1,4 @@
-"""`wengert cache`: what the cache holds, how much of it and for how long; and `wengert cache clear`."""
+"""`wengert cache`: what the cache holds and its limits; and `wengert cache clear`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def text() -> str:
 
 
 def cleared(days: float) -> str:
-    """Remove what was not used for so many days, and tell how much that was."""
+    """Remove the entries that were not used for this many days; return a message that says how many."""
     gone = cache.clear(days)
     return f"removed {_count(len(gone))}, {_size(gone)}, from {cache.folder()}"
 

@@ -1,4 +1,4 @@
-"""A value in a few numbers: range, mean, how many are not finite, a small histogram."""
+"""A value in a few numbers: range, mean, counts of NaN and infinity, a small histogram."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEW = 6  # elements that are shown one by one
 
 
 def summary(value: Any) -> dict[str, Any]:
-    """What a page shows of an array; of several results, a list of that."""
+    """What a page shows of an array; for several results, a list."""
     if isinstance(value, tuple):
         return {"parts": [summary(part) for part in value]}
     array = np.asarray(value)
@@ -23,22 +23,28 @@ def summary(value: Any) -> dict[str, Any]:
         array = np.abs(array)
     if array.size == 0 or array.dtype.kind not in "fiubV":
         return found
-    numbers = array.astype(np.float64).ravel()
-    finite = numbers[np.isfinite(numbers)]
-    found["nan"] = int(np.isnan(numbers).sum())
-    found["inf"] = int(np.isinf(numbers).sum())
-    if finite.size:
-        found |= {"min": number(finite.min()), "max": number(finite.max()), "mean": number(finite.mean())}
-        if finite.size > _FEW:
-            found["histogram"] = _counts(finite)
+    if array.dtype.kind == "V":  # bfloat16, which NumPy does not reduce
+        array = array.astype(np.float32)
+    numbers = array.ravel()
+    nan = inf = 0
+    if not np.isfinite(numbers.min()) or not np.isfinite(numbers.max()):  # which is rare: others are not copied
+        nan, inf = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
+        numbers = numbers[np.isfinite(numbers)]
+    if array.size > 1:  # one number speaks for itself
+        found |= {"nan": nan, "inf": inf}
+    if numbers.size:
+        low, high, mean = float(numbers.min()), float(numbers.max()), float(numbers.mean(dtype=np.float64))
+        found |= {"min": number(low), "max": number(high), "mean": number(mean)}
+        if numbers.size > _FEW:
+            found["histogram"] = _counts(numbers, low, high)
     return found
 
 
-def _counts(numbers: np.ndarray[Any, Any]) -> list[int]:
-    low, high = float(numbers.min()), float(numbers.max())
+def _counts(numbers: np.ndarray[Any, Any], low: float, high: float) -> list[int]:
     if not np.isfinite(high - low) or high == low:
         return []
-    return np.histogram(numbers[:: numbers.size // _SAMPLE + 1], BINS, (low, high))[0].tolist()
+    sample = numbers[:: numbers.size // _SAMPLE + 1].astype(np.float64)
+    return np.histogram(sample, BINS, (low, high))[0].tolist()
 
 
 def number(x: Any) -> str:

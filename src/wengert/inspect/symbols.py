@@ -1,8 +1,8 @@
 """Derivatives in symbols: what an op's rule records, written as an expression of the values it reads.
 
-The rule of an op is made of ops, so its text is exact and needs no second table: with 1 for the cotangent, the rule of
-an elementwise op gives its local derivative (`cos(v2)` for `sin(v2)`); with a name for it, any rule gives how the
-cotangent is pulled back (`ḡ @ wᵀ` for `x @ w`).
+Rules are made of ops, so their text is exact and needs no second table. With 1 as the cotangent, the rule of an
+elementwise op is its local derivative (`cos(v2)` for `sin(v2)`). With a symbol as the cotangent, any rule shows how it
+is pulled back (`ḡ @ wᵀ` for `x @ w`).
 """
 
 from __future__ import annotations

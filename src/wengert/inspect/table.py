@@ -1,4 +1,4 @@
-"""Rows of times as text, beside what the machine can do: its memory's and its matrix products' measured rates."""
+"""Tables of times, with the measured peak rates of the machine's memory and matrix products."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from wengert.core import devices
 from wengert.core.devices import HOST, is_host
 from wengert.core.dtypes import bfloat16, float32, uint8
 from wengert.core.evaluation import watch
+from wengert.core.formatting import table_html
 from wengert.runtime.config import config
 from wengert.runtime.debug.explain import bytes_text
 from wengert.runtime.static.compile import compile
@@ -41,14 +42,14 @@ class ProfileRow:
 
 
 class Ceiling(NamedTuple):
-    """What a device can do in a second."""
+    """The peak rates of a device, per second."""
 
     bytes: float
     flops: float
     half_flops: float
 
     def share(self, row: ProfileRow) -> float:
-        """How much of what limits it a row reached: of the memory's rate or of the arithmetic's, whichever is more."""
+        """The share of the peak rate that a row reached: of memory or of arithmetic, whichever is larger."""
         arithmetic = (row.flops - row.half) / self.flops + row.half / self.half_flops
         return max(row.moved / self.bytes, arithmetic) / max(row.seconds, 1e-9)
 
@@ -58,7 +59,7 @@ class Ceiling(NamedTuple):
 
 
 def ceiling(device: str = HOST) -> Ceiling:
-    """Measured here, once: the copy of a large array, and matrix products, with tf32 where that is set."""
+    """The peak rates, measured once: copying a large array, and matrix products (with tf32 if it is set)."""
     return _measured(device, config.tf32 and not is_host(device))
 
 
@@ -103,6 +104,18 @@ def table(rows: Mapping[str, ProfileRow], by: str, total: float, top: int) -> st
     if len(rows) > top:
         lines.append(f"           and {len(rows) - top} more")
     return "\n".join(lines)
+
+
+def as_html(rows: Mapping[str, ProfileRow], by: str, total: float, top: int) -> str:
+    """The same rows for a notebook."""
+    head = [by, "ms", "share", "calls", "moved", "GFLOP", "of the ceiling"]
+    cells = [
+        [name, f"{row.seconds * 1e3:.3f}", f"{row.seconds / total:.1%}", str(row.count), bytes_text(row.moved)]
+        + [f"{row.flops / 1e9:.3f}", f"{ceiling(row.device).share(row):.0%}"]
+        for name, row in list(rows.items())[:top]
+    ]
+    more = f"<small>and {len(rows) - top} more</small>" if len(rows) > top else ""
+    return table_html(head, cells) + more
 
 
 def ceilings(rows: Mapping[str, ProfileRow]) -> str:

@@ -1,7 +1,7 @@
-"""`wg.inspect.timeline`: all ranks beside each other, what each computed and communicated, and what was exposed.
+"""`wg.inspect.timeline`: what each rank computed and communicated over time, and which communication was exposed.
 
-In: whatever the ranks run inside a `with` block, which all of them enter and leave. Each looks on for itself
-(`recorder`). At the end their spans are gathered, by one clock, and rank 0 writes a page (`timeline_page`).
+In: whatever the ranks run inside a `with` block, which all of them enter and leave. Each rank records its own spans
+(`recorder`). At the end the spans are gathered, by one clock, and rank 0 writes a page (`timeline_page`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ _ROUNDS = 9  # of reading the clocks of all ranks
 
 
 class RankTimelines:
-    """The spans of all ranks, once the block has ended; printed as a table."""
+    """The spans of all ranks, after the block has ended; print it to see a table.
+
+    >>> import wengert as wg
+    >>> with wg.inspect.timeline() as spans:
+    ...     y = wg.ones(3) + 1
+    >>> isinstance(spans, wg.inspect.RankTimelines)
+    True
+    """
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
@@ -53,21 +60,21 @@ class RankTimelines:
 
     @property
     def exposed(self) -> float:
-        """The part of the ranks' time in which they communicated and computed nothing."""
+        """The share of time in which ranks communicated and computed nothing."""
         total = sum(one.seconds for one in self.ranks)
         return sum(length(one.exposed) for one in self.ranks) / total if total else 0.0
 
     def __str__(self) -> str:
         if not self.ranks:
-            return "a timeline that has not ended"
+            return "a timeline whose block has not ended"
         lines = [_HEAD, *_rows(self.ranks), f"exposed communication: {self.exposed:.1%} of the time"]
         return "\n".join([*lines, *_collectives(self.ranks)])
 
 
 def timeline(path: str | Path | None = None) -> RankTimelines:
-    """Look on what all ranks do inside a `with` block; rank 0 writes a page with two lanes a rank, if a path is given.
+    """Record what all ranks do inside a `with` block. With a path, rank 0 writes a page with two lanes for each rank.
 
-    Every rank enters and leaves the block. Run a step before it, so that nothing is built inside.
+    Every rank enters and leaves the block. Run a step before it, so that no program is built inside.
 
     >>> import wengert as wg
     >>> double = wg.compile(lambda x: x * 2)

@@ -1,6 +1,7 @@
 """The page of a timeline: two lanes a rank, computation and communication; exposed communication is red.
 
-Plain HTML: a lane is a box, a span a bar in it at its share of the time. The only script makes the lanes wider.
+Plain HTML: a lane is a box, a span a bar in it at its share of the time. The script (`timeline.js`) zooms, pans and
+describes the bars; every timeline shares it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from wengert.inspect.spans import (
 from wengert.runtime.debug.explain import bytes_text
 
 _FINE = 20_000  # a bar is not shorter than this part of the time: neighbours that are become one
-_TICKS = 10
+_KEY = (
+    ("compute", "computing"),
+    ("communication", "communication beside it"),
+    ("exposed", "exposed communication"),
+    ("build", "building, copies, loading, saving"),
+)
 
 
 def page(ranks: Sequence[RankSpans], told: str) -> str:
@@ -38,16 +44,30 @@ def page(ranks: Sequence[RankSpans], told: str) -> str:
     share = sum(length(one.exposed) for one in ranks) / total
     count = f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''}"
     head = f'{count}, {end * 1e3:.3f} ms; <b id="exposed">{share:.1%}</b> of the time is exposed communication'
-    parts = {"title": f"Timeline of {count}", "head": head, "names": names, "ticks": "".join(_ticks(end))}
-    text = (files("wengert.inspect") / "timeline.html").read_text(encoding="utf-8")
-    for name, part in (parts | {"told": escape(told), "lanes": lanes}).items():
+    return document(f"Timeline of {count}", head, end, names=names, lanes=lanes, told=told)
+
+
+def document(
+    title: str,
+    head: str,
+    seconds: float,
+    *,
+    names: str,
+    lanes: str,
+    told: str = "",
+    key: Sequence[tuple[str, str]] = _KEY,
+) -> str:
+    """The page of a timeline from its parts: `head`, `names` and `lanes` are HTML, `title` and `told` are text; `key`
+    is what bars of a class mean.
+    """
+    shown = "".join(f'<i class="{kind}"></i>{escape(meaning)}' for kind, meaning in key)
+    parts = {"title": escape(title), "head": head, "key": shown, "names": names, "seconds": f"{seconds:.9g}"}
+    folder = files("wengert.inspect")
+    text = (folder / "timeline.html").read_text(encoding="utf-8")
+    parts |= {"told": escape(told), "script": (folder / "timeline.js").read_text(encoding="utf-8"), "lanes": lanes}
+    for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
     return text
-
-
-def _ticks(end: float) -> Iterator[str]:
-    for k in range(_TICKS):
-        yield f'<span style="left:{100 * k / _TICKS:g}%">{end * 1e3 * k / _TICKS:.3f} ms</span>'
 
 
 def _lanes(one: RankSpans, end: float, waited: dict[tuple[int, int], float]) -> str:

@@ -73,6 +73,10 @@ class ResNet(nn.Module):
     """A ResNet of `depths` blocks in its four stages; `resnet18`, `resnet34` and `resnet50` make the usual ones.
 
     `stem` is "imagenet" (a 7x7 convolution of stride 2 and a max pool) or "cifar" (a 3x3 convolution).
+
+    >>> import wengert as wg
+    >>> sum(p.size for p in wg.models.resnet18().parameters())
+    11689512
     """
 
     def __init__(
@@ -142,10 +146,20 @@ def resnet18(num_classes: int = 1000, *, stem: str = "imagenet", in_channels: in
 
 
 def resnet34(num_classes: int = 1000, *, stem: str = "imagenet", in_channels: int = 3, dtype: Any = None) -> ResNet:
-    """ResNet-34: 21.8 million parameters for ImageNet's 1000 classes."""
+    """ResNet-34: 21.8 million parameters for ImageNet's 1000 classes.
+
+    >>> import wengert as wg
+    >>> sum(p.size for p in wg.models.resnet34().parameters())
+    21797672
+    """
     return ResNet(BasicBlock, (3, 4, 6, 3), num_classes, stem=stem, in_channels=in_channels, dtype=dtype)
 
 
 def resnet50(num_classes: int = 1000, *, stem: str = "imagenet", in_channels: int = 3, dtype: Any = None) -> ResNet:
-    """ResNet-50: 25.6 million parameters for ImageNet's 1000 classes."""
+    """ResNet-50: 25.6 million parameters for ImageNet's 1000 classes.
+
+    >>> import wengert as wg
+    >>> sum(p.size for p in wg.models.resnet50().parameters())
+    25557032
+    """
     return ResNet(Bottleneck, (3, 4, 6, 3), num_classes, stem=stem, in_channels=in_channels, dtype=dtype)

@@ -43,73 +43,133 @@ class ReLU(_PlainInplace):
 
 
 class ReLU6(_PlainInplace):
-    """`x` held between 0 and 6."""
+    """`x` held between 0 and 6.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReLU6()(wg.tensor([-1.0, 3.0, 9.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
 
     _function = staticmethod(wg.relu6)
 
 
 class SiLU(_PlainInplace):
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.SiLU()(wg.tensor([-1.0, 2.0])).tolist()]
+    [-0.2689, 1.7616]
+    """
 
     _function = staticmethod(wg.silu)
 
 
 class SELU(_PlainInplace):
-    """The self-normalising `elu`."""
+    """The self-normalising `elu`.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.SELU()(wg.tensor([-1.0, 2.0])).tolist()]
+    [-1.1113, 2.1014]
+    """
 
     _function = staticmethod(wg.selu)
 
 
 class Mish(_PlainInplace):
-    """`x * tanh(softplus(x))`."""
+    """`x * tanh(softplus(x))`.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.Mish()(wg.tensor([-1.0, 2.0])).tolist()]
+    [-0.3034, 1.944]
+    """
 
     _function = staticmethod(wg.mish)
 
 
 class Hardswish(_PlainInplace):
-    """`x * hardsigmoid(x)`."""
+    """`x * hardsigmoid(x)`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Hardswish()(wg.tensor([-4.0, 0.0, 4.0])).tolist()
+    [-0.0, 0.0, 4.0]
+    """
 
     _function = staticmethod(wg.hardswish)
 
 
 class Hardsigmoid(_PlainInplace):
-    """The logistic function in three straight pieces."""
+    """The logistic function in three straight pieces.
+
+    >>> import wengert as wg
+    >>> wg.nn.Hardsigmoid()(wg.tensor([-4.0, 0.0, 4.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
 
     _function = staticmethod(wg.hardsigmoid)
 
 
 class Sigmoid(_Plain):
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Sigmoid()(wg.tensor([0.0])).tolist()
+    [0.5]
+    """
 
     _function = staticmethod(wg.sigmoid)
 
 
 class LogSigmoid(_Plain):
-    """`log(sigmoid(x))`."""
+    """`log(sigmoid(x))`.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.LogSigmoid()(wg.tensor([0.0])).tolist()]
+    [-0.6931]
+    """
 
     _function = staticmethod(wg.logsigmoid)
 
 
 class Tanh(_Plain):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> import wengert as wg
+    >>> wg.nn.Tanh()(wg.tensor([0.0])).tolist()
+    [0.0]
+    """
 
     _function = staticmethod(wg.tanh)
 
 
 class Tanhshrink(_Plain):
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.Tanhshrink()(wg.tensor([1.0])).tolist()]
+    [0.2384]
+    """
 
     _function = staticmethod(wg.tanhshrink)
 
 
 class Softsign(_Plain):
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softsign()(wg.tensor([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
 
     _function = staticmethod(wg.softsign)
 
 
 class GELU(Module):
-    """`x` times the normal distribution function; `approximate="tanh"` for the formula with tanh."""
+    """`x` times the normal distribution function; `approximate="tanh"` for the formula with tanh.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.GELU()(wg.tensor([-1.0, 2.0])).tolist()]
+    [-0.1587, 1.9545]
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -144,19 +204,34 @@ class _Exponential(Module):
 
 
 class ELU(_Exponential):
-    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere."""
+    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.ELU()(wg.tensor([-1.0, 2.0])).tolist()]
+    [-0.6321, 2.0]
+    """
 
     _function = staticmethod(wg.elu)
 
 
 class CELU(_Exponential):
-    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere."""
+    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.CELU()(wg.tensor([-1.0, 2.0])).tolist()]
+    [-0.6321, 2.0]
+    """
 
     _function = staticmethod(wg.celu)
 
 
 class LeakyReLU(Module):
-    """`x` where it is positive, `negative_slope * x` elsewhere."""
+    """`x` where it is positive, `negative_slope * x` elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.LeakyReLU(0.5)(wg.tensor([-1.0, 2.0])).tolist()
+    [-0.5, 2.0]
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
@@ -173,7 +248,12 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """`x` where it is positive, `weight * x` elsewhere, with a learned weight for all or for each channel (axis 1)."""
+    """`x` where it is positive, `weight * x` elsewhere, with a learned weight for all or for each channel (axis 1).
+
+    >>> import wengert as wg
+    >>> wg.nn.PReLU()(wg.tensor([-1.0, 2.0])).tolist()
+    [-0.25, 2.0]
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -196,7 +276,12 @@ class PReLU(Module):
 
 
 class Threshold(Module):
-    """`x` where it is above the threshold, `value` elsewhere."""
+    """`x` where it is above the threshold, `value` elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.Threshold(1.0, -1.0)(wg.tensor([0.5, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -230,19 +315,34 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """`x` where it is further from 0 than `lambd`, 0 elsewhere."""
+    """`x` where it is further from 0 than `lambd`, 0 elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.Hardshrink()(wg.tensor([-2.0, 0.25, 2.0])).tolist()
+    [-2.0, 0.0, 2.0]
+    """
 
     _function = staticmethod(wg.hardshrink)
 
 
 class Softshrink(_Shrink):
-    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that."""
+    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softshrink()(wg.tensor([-2.0, 0.25, 2.0])).tolist()
+    [-1.5, 0.0, 1.5]
+    """
 
     _function = staticmethod(wg.softshrink)
 
 
 class RReLU(Module):
-    """`x` where it is positive, elsewhere times a slope that is random when training, else the mean of the bounds."""
+    """`x` where it is positive, elsewhere times a slope that is random when training, else the mean of the bounds.
+
+    >>> import wengert as wg
+    >>> wg.nn.RReLU(0.25, 0.25).eval()(wg.tensor([-1.0, 2.0])).tolist()
+    [-0.25, 2.0]
+    """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -260,7 +360,12 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """`x` held between two bounds."""
+    """`x` held between two bounds.
+
+    >>> import wengert as wg
+    >>> wg.nn.Hardtanh()(wg.tensor([-4.0, 0.5, 4.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -278,7 +383,12 @@ class Hardtanh(Module):
 
 
 class Softplus(Module):
-    """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above the threshold."""
+    """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above the threshold.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.Softplus()(wg.tensor([0.0])).tolist()]
+    [0.6931]
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -312,13 +422,23 @@ class _AlongAxis(Module):
 
 
 class Softmin(_AlongAxis):
-    """Positive numbers with sum 1 along an axis, in proportion to `exp(-x)`."""
+    """Positive numbers with sum 1 along an axis, in proportion to `exp(-x)`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softmin(0)(wg.tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
 
     _function = staticmethod(wg.softmin)
 
 
 class Softmax2d(Module):
-    """The softmax over the channels of (N, C, H, W) or (C, H, W), at each pixel by itself."""
+    """The softmax over the channels of (N, C, H, W) or (C, H, W), at each pixel by itself.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softmax2d()(wg.zeros((1, 2, 1, 1))).flatten().tolist()
+    [0.5, 0.5]
+    """
 
     def forward(self, input: wg.Tensor) -> wg.Tensor:
         """Positive numbers with sum 1 over the channels."""
@@ -328,19 +448,34 @@ class Softmax2d(Module):
 
 
 class Softmax(_AlongAxis):
-    """Positive numbers with sum 1 along an axis, in proportion to `exp(x)`."""
+    """Positive numbers with sum 1 along an axis, in proportion to `exp(x)`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softmax(0)(wg.tensor([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
 
     _function = staticmethod(wg.softmax)
 
 
 class LogSoftmax(_AlongAxis):
-    """`log(softmax(x))`."""
+    """`log(softmax(x))`.
+
+    >>> import wengert as wg
+    >>> [round(v, 4) for v in wg.nn.LogSoftmax(0)(wg.tensor([0.0, 0.0])).tolist()]
+    [-0.6931, -0.6931]
+    """
 
     _function = staticmethod(wg.log_softmax)
 
 
 class GLU(Module):
-    """The first half of an axis times the sigmoid of the second."""
+    """The first half of an axis times the sigmoid of the second.
+
+    >>> import wengert as wg
+    >>> wg.nn.GLU()(wg.tensor([1.0, 2.0, 0.0, 0.0])).tolist()
+    [0.5, 1.0]
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()

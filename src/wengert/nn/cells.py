@@ -114,7 +114,12 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """One step of an RNN: the new state from an input and a state (zeros if not given)."""
+    """One step of an RNN: the new state from an input and a state (zeros if not given).
+
+    >>> import wengert as wg
+    >>> wg.nn.RNNCell(3, 5)(wg.ones((2, 3))).shape
+    (2, 5)
+    """
 
     gates = 1
 
@@ -137,7 +142,13 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of an LSTM: the new (h, c) from an input and a pair (zeros if not given)."""
+    """One step of an LSTM: the new (h, c) from an input and a pair (zeros if not given).
+
+    >>> import wengert as wg
+    >>> h, c = wg.nn.LSTMCell(3, 5)(wg.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 5), (2, 5))
+    """
 
     gates = 4
 
@@ -148,7 +159,12 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of a GRU: the new state from an input and a state (zeros if not given)."""
+    """One step of a GRU: the new state from an input and a state (zeros if not given).
+
+    >>> import wengert as wg
+    >>> wg.nn.GRUCell(3, 5)(wg.ones((2, 3))).shape
+    (2, 5)
+    """
 
     gates = 3
 

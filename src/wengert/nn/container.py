@@ -159,6 +159,11 @@ class ModuleList(_Numbered):
     """Modules in a list, which `parameters` and `state_dict` see; it has no forward of its own.
 
     None is a part that is left out: it keeps its index.
+
+    >>> import wengert as wg
+    >>> layers = wg.nn.ModuleList([wg.nn.Linear(2, 2), wg.nn.ReLU()])
+    >>> len(layers), sum(p.size for p in layers.parameters())
+    (2, 6)
     """
 
     def __init__(self, modules: Iterable[Module | None] = ()) -> None:
@@ -266,7 +271,13 @@ class ModuleDict(_ByName):
 
 
 class ParameterList(_Numbered):
-    """Parameters in a list, which `parameters` and `state_dict` see. A Tensor becomes a Parameter."""
+    """Parameters in a list, which `parameters` and `state_dict` see. A Tensor becomes a Parameter.
+
+    >>> import wengert as wg
+    >>> weights = wg.nn.ParameterList([wg.nn.Parameter(wg.ones(2)), wg.nn.Parameter(wg.ones(3))])
+    >>> [w.size for w in weights]
+    [2, 3]
+    """
 
     _part = Parameter
 

@@ -137,7 +137,12 @@ class _Conv(_ConvBase):
 
 
 class Conv1d(_Conv):
-    """Convolution over the last axis; the weight is (out_channels, in_channels / groups, kernel)."""
+    """Convolution over the last axis; the weight is (out_channels, in_channels / groups, kernel).
+
+    >>> import wengert as wg
+    >>> wg.nn.Conv1d(3, 8, 3, padding=1)(wg.zeros((2, 3, 16))).shape
+    (2, 8, 16)
+    """
 
     axes = 1
     _convolve = staticmethod(wg.conv1d)
@@ -156,7 +161,12 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Convolution over the last three axes; the weight is (out_channels, in_channels / groups, *kernel)."""
+    """Convolution over the last three axes; the weight is (out_channels, in_channels / groups, *kernel).
+
+    >>> import wengert as wg
+    >>> wg.nn.Conv3d(3, 8, 3, padding=1)(wg.zeros((2, 3, 4, 4, 4))).shape
+    (2, 8, 4, 4, 4)
+    """
 
     axes = 3
     _convolve = staticmethod(wg.conv3d)
@@ -229,21 +239,36 @@ class _ConvTranspose(_ConvBase):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of Conv1d, spreading where that gathers; the weight is (in_channels, out_channels / groups, K)."""
+    """The transpose of Conv1d, spreading where that gathers; the weight is (in_channels, out_channels / groups, K).
+
+    >>> import wengert as wg
+    >>> wg.nn.ConvTranspose1d(3, 8, 2, stride=2)(wg.zeros((2, 3, 16))).shape
+    (2, 8, 32)
+    """
 
     axes = 1
     _convolve = staticmethod(wg.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of Conv2d; the weight is (in_channels, out_channels / groups, height, width)."""
+    """The transpose of Conv2d; the weight is (in_channels, out_channels / groups, height, width).
+
+    >>> import wengert as wg
+    >>> wg.nn.ConvTranspose2d(3, 8, 2, stride=2)(wg.zeros((2, 3, 8, 8))).shape
+    (2, 8, 16, 16)
+    """
 
     axes = 2
     _convolve = staticmethod(wg.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of Conv3d; the weight is (in_channels, out_channels / groups, depth, height, width)."""
+    """The transpose of Conv3d; the weight is (in_channels, out_channels / groups, depth, height, width).
+
+    >>> import wengert as wg
+    >>> wg.nn.ConvTranspose3d(3, 8, 2, stride=2)(wg.zeros((2, 3, 2, 2, 2))).shape
+    (2, 8, 4, 4, 4)
+    """
 
     axes = 3
     _convolve = staticmethod(wg.conv_transpose3d)

@@ -39,30 +39,55 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Whole channels of (N, C, L) or (C, L) dropped."""
+    """Whole channels of (N, C, L) or (C, L) dropped.
+
+    >>> import wengert as wg
+    >>> wg.nn.Dropout1d(0.5).eval()(wg.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     _drop = staticmethod(wg.dropout1d)
 
 
 class Dropout2d(_Dropout):
-    """Whole channels of (N, C, H, W) or (C, H, W) dropped."""
+    """Whole channels of (N, C, H, W) or (C, H, W) dropped.
+
+    >>> import wengert as wg
+    >>> wg.nn.Dropout2d(0.5).eval()(wg.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     _drop = staticmethod(wg.dropout2d)
 
 
 class Dropout3d(_Dropout):
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped."""
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped.
+
+    >>> import wengert as wg
+    >>> wg.nn.Dropout3d(0.5).eval()(wg.ones((2, 3, 2, 4, 4))).shape
+    (2, 3, 2, 4, 4)
+    """
 
     _drop = staticmethod(wg.dropout3d)
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean 0 and variance 1, for networks with SELU."""
+    """Dropout that keeps mean 0 and variance 1, for networks with SELU.
+
+    >>> import wengert as wg
+    >>> wg.nn.AlphaDropout(0.5).eval()(wg.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
 
     _drop = staticmethod(wg.alpha_dropout)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels of (N, C, ...)."""
+    """`AlphaDropout` of whole channels of (N, C, ...).
+
+    >>> import wengert as wg
+    >>> wg.nn.FeatureAlphaDropout(0.5).eval()(wg.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     _drop = staticmethod(wg.feature_alpha_dropout)

@@ -273,7 +273,14 @@ everywhere = Everywhere()
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
-    """Call `hook(module, args)` before the forward of every module; as `register_forward_pre_hook` of one."""
+    """Call `hook(module, args)` before the forward of every module; as `register_forward_pre_hook` of one.
+
+    >>> import wengert as wg
+    >>> handle = wg.nn.register_module_forward_pre_hook(lambda module, args: print(type(module).__name__))
+    >>> y = wg.nn.ReLU()(wg.ones(2))
+    ReLU
+    >>> handle.remove()
+    """
     return everywhere.add(Hook(hook, "before"))
 
 
@@ -293,10 +300,24 @@ def register_module_forward_hook(
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> HookHandle:
-    """Call `hook(module, grad_input, grad_output)` in the backward of every module."""
+    """Call `hook(module, grad_input, grad_output)` in the backward of every module.
+
+    >>> import wengert as wg
+    >>> handle = wg.nn.register_module_full_backward_hook(lambda module, inputs, outputs: print(type(module).__name__))
+    >>> wg.nn.ReLU()(wg.ones(2, requires_grad=True)).sum().backward()
+    ReLU
+    >>> handle.remove()
+    """
     return everywhere.add(Hook(hook, "backward"))
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
-    """Call `hook(module, grad_output)` before the backward of every module."""
+    """Call `hook(module, grad_output)` before the backward of every module.
+
+    >>> import wengert as wg
+    >>> handle = wg.nn.register_module_full_backward_pre_hook(lambda module, outputs: print(type(module).__name__))
+    >>> wg.nn.ReLU()(wg.ones(2, requires_grad=True)).sum().backward()
+    ReLU
+    >>> handle.remove()
+    """
     return everywhere.add(Hook(hook, "before backward"))

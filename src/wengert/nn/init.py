@@ -56,12 +56,23 @@ def fan_in_and_fan_out(tensor: wg.Tensor) -> tuple[int, int]:
 
 
 def uniform_(tensor: wg.Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Numbers between `a` and `b`, all equally likely."""
+    """Numbers between `a` and `b`, all equally likely.
+
+    >>> import wengert as wg
+    >>> w = wg.nn.init.uniform_(wg.empty((2, 3)), 0.0, 1.0)
+    >>> bool(wg.all((w >= 0) & (w < 1)))
+    True
+    """
     return tensor.assign(wg.random.uniform(tensor.shape, a, b, dtype=tensor.dtype, generator=generator))
 
 
 def normal_(tensor: wg.Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Normally distributed numbers."""
+    """Normally distributed numbers.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.normal_(wg.empty((2, 3)), 0.0, 0.02).shape
+    (2, 3)
+    """
     return tensor.assign(wg.random.normal(tensor.shape, mean, std, dtype=tensor.dtype, generator=generator))
 
 
@@ -73,7 +84,13 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Normally distributed numbers, those outside of `a` and `b` drawn again."""
+    """Normally distributed numbers, those outside of `a` and `b` drawn again.
+
+    >>> import wengert as wg
+    >>> w = wg.nn.init.trunc_normal_(wg.empty((2, 3)), std=1.0, a=-2.0, b=2.0)
+    >>> bool(wg.all(wg.abs(w) <= 2))
+    True
+    """
     low, high = (a - mean) / std, (b - mean) / std
     drawn = wg.random.truncated_normal(
         tensor.shape, mean, std, low=low, high=high, dtype=tensor.dtype, generator=generator
@@ -82,29 +99,54 @@ def trunc_normal_(
 
 
 def constant_(tensor: wg.Tensor, val: float) -> wg.Tensor:
-    """One number everywhere."""
+    """One number everywhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.constant_(wg.empty(2), 7.0).tolist()
+    [7.0, 7.0]
+    """
     return tensor.assign(wg.full_like(tensor, val))
 
 
 def ones_(tensor: wg.Tensor) -> wg.Tensor:
-    """1 everywhere."""
+    """1 everywhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.ones_(wg.empty(2)).tolist()
+    [1.0, 1.0]
+    """
     return constant_(tensor, 1)
 
 
 def zeros_(tensor: wg.Tensor) -> wg.Tensor:
-    """0 everywhere."""
+    """0 everywhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.zeros_(wg.empty(2)).tolist()
+    [0.0, 0.0]
+    """
     return constant_(tensor, 0)
 
 
 def eye_(tensor: wg.Tensor) -> wg.Tensor:
-    """The identity matrix."""
+    """The identity matrix.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.eye_(wg.empty((2, 2))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     if tensor.ndim != 2:
         raise wg.errors.ShapeError(f"eye_ takes a matrix, not shape {tensor.shape}")
     return tensor.assign(wg.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
-    """A convolution's weight that gives back as many of the input's channels as it can, in each group."""
+    """A convolution's weight that gives back as many of the input's channels as it can, in each group.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.dirac_(wg.empty((1, 1, 3))).tolist()
+    [[[0.0, 1.0, 0.0]]]
+    """
     if tensor.ndim not in (3, 4, 5):
         raise wg.errors.ShapeError(f"dirac_ takes a convolution's weight, of 3, 4 or 5 axes, not shape {tensor.shape}")
     outputs, inputs, *kernel = tensor.shape
@@ -118,13 +160,23 @@ def dirac_(tensor: wg.Tensor, groups: int = 1) -> wg.Tensor:
 
 
 def xavier_uniform_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Uniform, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010)."""
+    """Uniform, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010).
+
+    >>> import wengert as wg
+    >>> wg.nn.init.xavier_uniform_(wg.empty((2, 3))).shape
+    (2, 3)
+    """
     bound = gain * math.sqrt(6.0 / sum(fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: wg.Tensor, gain: float = 1.0, generator: Generator | None = None) -> wg.Tensor:
-    """Normal, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010)."""
+    """Normal, with a variance between those that keep the forward and the backward's (Glorot and Bengio, 2010).
+
+    >>> import wengert as wg
+    >>> wg.nn.init.xavier_normal_(wg.empty((2, 3))).shape
+    (2, 3)
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fan_in_and_fan_out(tensor))), generator)
 
 
@@ -135,7 +187,12 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Uniform, with the variance that a rectifier of slope `a` keeps (He et al., 2015)."""
+    """Uniform, with the variance that a rectifier of slope `a` keeps (He et al., 2015).
+
+    >>> import wengert as wg
+    >>> wg.nn.init.kaiming_uniform_(wg.empty((2, 3)), nonlinearity="relu").shape
+    (2, 3)
+    """
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
@@ -147,7 +204,12 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> wg.Tensor:
-    """Normal, with the variance that a rectifier of slope `a` keeps (He et al., 2015)."""
+    """Normal, with the variance that a rectifier of slope `a` keeps (He et al., 2015).
+
+    >>> import wengert as wg
+    >>> wg.nn.init.kaiming_normal_(wg.empty((2, 3)), mode="fan_out").shape
+    (2, 3)
+    """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
@@ -159,7 +221,13 @@ def _kaiming_std(tensor: wg.Tensor, a: float, mode: str, nonlinearity: str) -> f
 
 
 def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None = None) -> wg.Tensor:
-    """A matrix with orthonormal rows or columns, whichever are fewer; further axes count as columns (Saxe et al.)."""
+    """A matrix with orthonormal rows or columns, whichever are fewer; further axes count as columns (Saxe et al.).
+
+    >>> import wengert as wg
+    >>> w = wg.nn.init.orthogonal_(wg.empty((2, 2)))
+    >>> bool(wg.allclose(w @ w.T, wg.eye(2), atol=1e-5))
+    True
+    """
     if tensor.ndim < 2:
         raise wg.errors.ShapeError(f"orthogonal_ takes two axes or more, not shape {tensor.shape}")
     if tensor.size == 0:
@@ -174,7 +242,13 @@ def orthogonal_(tensor: wg.Tensor, gain: float = 1, generator: Generator | None 
 
 
 def sparse_(tensor: wg.Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> wg.Tensor:
-    """A normal matrix in each column of which a fraction `sparsity` of the elements is 0 (Martens, 2010)."""
+    """A normal matrix in each column of which a fraction `sparsity` of the elements is 0 (Martens, 2010).
+
+    >>> import wengert as wg
+    >>> w = wg.nn.init.sparse_(wg.empty((4, 2)), sparsity=0.5)
+    >>> wg.count_nonzero(w).item()
+    4
+    """
     if tensor.ndim != 2:
         raise wg.errors.ShapeError(f"sparse_ takes a matrix, not shape {tensor.shape}")
     zeros = math.ceil(sparsity * tensor.shape[0])

@@ -120,19 +120,34 @@ class _LazyConv(LazyModule):
 
 
 class LazyConv1d(_LazyConv):
-    """A `Conv1d` whose `in_channels` are those of its first input."""
+    """A `Conv1d` whose `in_channels` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyConv1d(8, 3)(wg.ones((2, 3, 8))).shape
+    (2, 8, 6)
+    """
 
     cls_to_become, axes = Conv1d, 1
 
 
 class LazyConv2d(_LazyConv):
-    """A `Conv2d` whose `in_channels` are those of its first input."""
+    """A `Conv2d` whose `in_channels` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyConv2d(8, 3)(wg.ones((2, 3, 8, 8))).shape
+    (2, 8, 6, 6)
+    """
 
     cls_to_become, axes = Conv2d, 2
 
 
 class LazyConv3d(_LazyConv):
-    """A `Conv3d` whose `in_channels` are those of its first input."""
+    """A `Conv3d` whose `in_channels` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyConv3d(8, 3)(wg.ones((2, 3, 4, 4, 4))).shape
+    (2, 8, 2, 2, 2)
+    """
 
     cls_to_become, axes = Conv3d, 3
 
@@ -164,19 +179,34 @@ class _LazyConvTranspose(LazyModule):
 
 
 class LazyConvTranspose1d(_LazyConvTranspose):
-    """A `ConvTranspose1d` whose `in_channels` are those of its first input."""
+    """A `ConvTranspose1d` whose `in_channels` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyConvTranspose1d(8, 2, stride=2)(wg.ones((2, 3, 8))).shape
+    (2, 8, 16)
+    """
 
     cls_to_become, axes = ConvTranspose1d, 1
 
 
 class LazyConvTranspose2d(_LazyConvTranspose):
-    """A `ConvTranspose2d` whose `in_channels` are those of its first input."""
+    """A `ConvTranspose2d` whose `in_channels` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyConvTranspose2d(8, 2, stride=2)(wg.ones((2, 3, 8, 8))).shape
+    (2, 8, 16, 16)
+    """
 
     cls_to_become, axes = ConvTranspose2d, 2
 
 
 class LazyConvTranspose3d(_LazyConvTranspose):
-    """A `ConvTranspose3d` whose `in_channels` are those of its first input."""
+    """A `ConvTranspose3d` whose `in_channels` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyConvTranspose3d(8, 2, stride=2)(wg.ones((2, 3, 2, 2, 2))).shape
+    (2, 8, 4, 4, 4)
+    """
 
     cls_to_become, axes = ConvTranspose3d, 3
 
@@ -205,19 +235,34 @@ class _LazyBatchNorm(LazyModule):
 
 
 class LazyBatchNorm1d(_LazyBatchNorm):
-    """A `BatchNorm1d` whose `num_features` are those of its first input."""
+    """A `BatchNorm1d` whose `num_features` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyBatchNorm1d()(wg.ones((2, 3))).shape
+    (2, 3)
+    """
 
     cls_to_become, ranks = BatchNorm1d, (2, 3)
 
 
 class LazyBatchNorm2d(_LazyBatchNorm):
-    """A `BatchNorm2d` whose `num_features` are those of its first input."""
+    """A `BatchNorm2d` whose `num_features` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyBatchNorm2d()(wg.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     cls_to_become, ranks = BatchNorm2d, (4,)
 
 
 class LazyBatchNorm3d(_LazyBatchNorm):
-    """A `BatchNorm3d` whose `num_features` are those of its first input."""
+    """A `BatchNorm3d` whose `num_features` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyBatchNorm3d()(wg.ones((2, 3, 2, 4, 4))).shape
+    (2, 3, 2, 4, 4)
+    """
 
     cls_to_become, ranks = BatchNorm3d, (5,)
 
@@ -243,18 +288,33 @@ class _LazyInstanceNorm(LazyModule):
 
 
 class LazyInstanceNorm1d(_LazyInstanceNorm):
-    """An `InstanceNorm1d` whose `num_features` are those of its first input; affine by default, as in PyTorch."""
+    """An `InstanceNorm1d` whose `num_features` are those of its first input; affine by default, as in PyTorch.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyInstanceNorm1d()(wg.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     cls_to_become, axes = InstanceNorm1d, 1
 
 
 class LazyInstanceNorm2d(_LazyInstanceNorm):
-    """An `InstanceNorm2d` whose `num_features` are those of its first input."""
+    """An `InstanceNorm2d` whose `num_features` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyInstanceNorm2d()(wg.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     cls_to_become, axes = InstanceNorm2d, 2
 
 
 class LazyInstanceNorm3d(_LazyInstanceNorm):
-    """An `InstanceNorm3d` whose `num_features` are those of its first input."""
+    """An `InstanceNorm3d` whose `num_features` are those of its first input.
+
+    >>> import wengert as wg
+    >>> wg.nn.LazyInstanceNorm3d()(wg.ones((2, 3, 2, 4, 4))).shape
+    (2, 3, 2, 4, 4)
+    """
 
     cls_to_become, axes = InstanceNorm3d, 3

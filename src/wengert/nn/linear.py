@@ -65,7 +65,12 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """`input1 @ weight[k] @ input2 + bias[k]` for each output k."""
+    """`input1 @ weight[k] @ input2 + bias[k]` for each output k.
+
+    >>> import wengert as wg
+    >>> wg.nn.Bilinear(2, 3, 4)(wg.ones((5, 2)), wg.ones((5, 3))).shape
+    (5, 4)
+    """
 
     def __init__(
         self,

@@ -55,13 +55,23 @@ class MSELoss(_Between):
 
 
 class L1Loss(_Between):
-    """The absolute difference."""
+    """The absolute difference.
+
+    >>> import wengert as wg
+    >>> wg.nn.L1Loss()(wg.tensor([1.0, 2.0]), wg.tensor([0.0, 0.0])).item()
+    1.5
+    """
 
     _function = staticmethod(wg.l1_loss)
 
 
 class SmoothL1Loss(_Loss):
-    """`d**2 / (2 * beta)` where the absolute difference d is below `beta`, `d - beta / 2` from there on."""
+    """`d**2 / (2 * beta)` where the absolute difference d is below `beta`, `d - beta / 2` from there on.
+
+    >>> import wengert as wg
+    >>> wg.nn.SmoothL1Loss()(wg.tensor([0.0, 3.0]), wg.tensor([0.0, 0.0])).item()
+    1.25
+    """
 
     settings = ("beta",)
 
@@ -75,7 +85,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """`d**2 / 2` where the absolute difference d is at most `delta`, `delta * (d - delta / 2)` beyond."""
+    """`d**2 / 2` where the absolute difference d is at most `delta`, `delta * (d - delta / 2)` beyond.
+
+    >>> import wengert as wg
+    >>> wg.nn.HuberLoss()(wg.tensor([0.0, 3.0]), wg.tensor([0.0, 0.0])).item()
+    1.25
+    """
 
     settings = ("delta",)
 
@@ -120,7 +135,12 @@ class CrossEntropyLoss(_Loss):
 
 
 class NLLLoss(_Loss):
-    """Minus the log-probability that (N, C, ...) gives to each target class (N, ...), times the class's weight."""
+    """Minus the log-probability that (N, C, ...) gives to each target class (N, ...), times the class's weight.
+
+    >>> import wengert as wg
+    >>> wg.nn.NLLLoss()(wg.tensor([[-0.5, -1.0]]), wg.tensor([1])).item()
+    1.0
+    """
 
     settings = ("ignore_index",)
 
@@ -135,7 +155,12 @@ class NLLLoss(_Loss):
 
 
 class BCELoss(_Loss):
-    """`-(t log p + (1 - t) log(1 - p))` for probabilities p, times `weight`."""
+    """`-(t log p + (1 - t) log(1 - p))` for probabilities p, times `weight`.
+
+    >>> import wengert as wg
+    >>> round(wg.nn.BCELoss()(wg.tensor([0.5, 0.5]), wg.tensor([0.0, 1.0])).item(), 4)
+    0.6931
+    """
 
     def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -147,7 +172,12 @@ class BCELoss(_Loss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The binary cross-entropy of `sigmoid(input)`, exact for logits of any size."""
+    """The binary cross-entropy of `sigmoid(input)`, exact for logits of any size.
+
+    >>> import wengert as wg
+    >>> round(wg.nn.BCEWithLogitsLoss()(wg.tensor([0.0, 0.0]), wg.tensor([0.0, 1.0])).item(), 4)
+    0.6931
+    """
 
     def __init__(self, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None) -> None:
         super().__init__(reduction)
@@ -160,7 +190,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """`t * (log t - input)` for log-probabilities; the divergence itself is `reduction="batchmean"`."""
+    """`t * (log t - input)` for log-probabilities; the divergence itself is `reduction="batchmean"`.
+
+    >>> import wengert as wg
+    >>> wg.nn.KLDivLoss(reduction="batchmean")(wg.log(wg.tensor([[0.5, 0.5]])), wg.tensor([[0.5, 0.5]])).item()
+    0.0
+    """
 
     settings = ("log_target",)
 
@@ -174,7 +209,12 @@ class KLDivLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input where the target is 1, `max(0, margin - input)` where it is -1."""
+    """The input where the target is 1, `max(0, margin - input)` where it is -1.
+
+    >>> import wengert as wg
+    >>> wg.nn.HingeEmbeddingLoss()(wg.tensor([0.5, 0.25]), wg.tensor([1, -1])).item()
+    0.625
+    """
 
     settings = ("margin",)
 
@@ -188,7 +228,12 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """`max(0, margin - target * (input1 - input2))`."""
+    """`max(0, margin - target * (input1 - input2))`.
+
+    >>> import wengert as wg
+    >>> wg.nn.MarginRankingLoss()(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([1])).item()
+    2.0
+    """
 
     settings = ("margin",)
 
@@ -202,7 +247,12 @@ class MarginRankingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 minus the cosine of two vectors where the target is 1, `max(0, cosine - margin)` where it is -1."""
+    """1 minus the cosine of two vectors where the target is 1, `max(0, cosine - margin)` where it is -1.
+
+    >>> import wengert as wg
+    >>> wg.nn.CosineEmbeddingLoss()(wg.tensor([[1.0, 0.0]]), wg.tensor([[0.0, 1.0]]), wg.tensor([1])).item()
+    1.0
+    """
 
     settings = ("margin",)
 
@@ -216,7 +266,12 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """`max(0, margin + |anchor - positive| - |anchor - negative|)`."""
+    """`max(0, margin + |anchor - positive| - |anchor - negative|)`.
+
+    >>> import wengert as wg
+    >>> wg.nn.TripletMarginLoss()(wg.zeros((1, 2)), wg.zeros((1, 2)), wg.tensor([[3.0, 4.0]])).item()
+    0.0
+    """
 
     settings = ("margin", "p", "eps", "swap")
 
@@ -237,7 +292,12 @@ class TripletMarginLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log-likelihood of counts under a Poisson distribution of rate exp(input), or input."""
+    """The negative log-likelihood of counts under a Poisson distribution of rate exp(input), or input.
+
+    >>> import wengert as wg
+    >>> wg.nn.PoissonNLLLoss()(wg.tensor([0.0]), wg.tensor([2.0])).item()
+    1.0
+    """
 
     settings = ("log_input", "full", "eps")
 
@@ -255,7 +315,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log-likelihood of targets under normal distributions with these means and variances."""
+    """The negative log-likelihood of targets under normal distributions with these means and variances.
+
+    >>> import wengert as wg
+    >>> round(wg.nn.GaussianNLLLoss()(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([2.0])).item(), 4)
+    1.3466
+    """
 
     settings = ("full", "eps")
 

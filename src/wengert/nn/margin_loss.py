@@ -10,7 +10,12 @@ from wengert.nn.loss import _Between, _Loss
 
 
 class SoftMarginLoss(_Between):
-    """`log(1 + exp(-target * input))` for targets 1 and -1."""
+    """`log(1 + exp(-target * input))` for targets 1 and -1.
+
+    >>> import wengert as wg
+    >>> round(wg.nn.SoftMarginLoss()(wg.tensor([0.0]), wg.tensor([1.0])).item(), 4)
+    0.6931
+    """
 
     _function = staticmethod(wg.soft_margin_loss)
 
@@ -28,7 +33,12 @@ class MultiLabelMarginLoss(_Between):
 
 
 class MultiLabelSoftMarginLoss(_Loss):
-    """The binary cross-entropy of each class by itself, averaged over the classes."""
+    """The binary cross-entropy of each class by itself, averaged over the classes.
+
+    >>> import wengert as wg
+    >>> round(wg.nn.MultiLabelSoftMarginLoss()(wg.tensor([[0.0, 0.0]]), wg.tensor([[1.0, 0.0]])).item(), 4)
+    0.6931
+    """
 
     def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -42,7 +52,12 @@ class MultiLabelSoftMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_Loss):
-    """The sum over wrong classes of `max(0, margin - input[right] + input[wrong]) ** p`, over the number of classes."""
+    """The sum over wrong classes of `max(0, margin - input[right] + input[wrong]) ** p`, over the number of classes.
+
+    >>> import wengert as wg
+    >>> wg.nn.MultiMarginLoss()(wg.tensor([[0.0, 0.5]]), wg.tensor([1])).item()
+    0.25
+    """
 
     settings = ("p", "margin")
 
@@ -60,7 +75,12 @@ class MultiMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, for a distance of your own."""
+    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, for a distance of your own.
+
+    >>> import wengert as wg
+    >>> wg.nn.TripletMarginWithDistanceLoss()(wg.zeros((1, 2)), wg.zeros((1, 2)), wg.tensor([[3.0, 4.0]])).item()
+    0.0
+    """
 
     settings = ("margin", "swap")
 

@@ -161,6 +161,12 @@ class Module(Stateful, Hooked):
         """Take the attributes that were pickled; a subclass may bring old ones up to date."""
         self.__dict__.update(state)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the layers as a table."""
+        from wengert.nn.summary import layers_html
+
+        return layers_html(self)
+
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name.isidentifier()]
 

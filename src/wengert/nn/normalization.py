@@ -130,13 +130,23 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch norm of (N, C, H, W)."""
+    """Batch norm of (N, C, H, W).
+
+    >>> import wengert as wg
+    >>> wg.nn.BatchNorm2d(3)(wg.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch norm of (N, C, D, H, W)."""
+    """Batch norm of (N, C, D, H, W).
+
+    >>> import wengert as wg
+    >>> wg.nn.BatchNorm3d(3)(wg.ones((2, 3, 2, 4, 4))).shape
+    (2, 3, 2, 4, 4)
+    """
 
     ranks = (5,)
 
@@ -170,25 +180,45 @@ class _InstanceNorm(_ByChannel):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance norm of (N, C, L) or (C, L)."""
+    """Instance norm of (N, C, L) or (C, L).
+
+    >>> import wengert as wg
+    >>> wg.nn.InstanceNorm1d(3)(wg.ones((2, 3, 4))).shape
+    (2, 3, 4)
+    """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance norm of (N, C, H, W) or (C, H, W)."""
+    """Instance norm of (N, C, H, W) or (C, H, W).
+
+    >>> import wengert as wg
+    >>> wg.nn.InstanceNorm2d(3)(wg.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance norm of (N, C, D, H, W) or (C, D, H, W)."""
+    """Instance norm of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import wengert as wg
+    >>> wg.nn.InstanceNorm3d(3)(wg.ones((2, 3, 2, 4, 4))).shape
+    (2, 3, 2, 4, 4)
+    """
 
     ranks = (4, 5)
 
 
 class GroupNorm(_Affine):
-    """Mean 0 and variance 1 over each of `num_groups` groups of channels of a sample; then a scale and shift."""
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels of a sample; then a scale and shift.
+
+    >>> import wengert as wg
+    >>> wg.nn.GroupNorm(3, 6)(wg.ones((2, 6, 4, 4))).shape
+    (2, 6, 4, 4)
+    """
 
     def __init__(
         self,
@@ -259,7 +289,12 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """The input over its root mean square along the last axes, which have `normalized_shape`; then a scale."""
+    """The input over its root mean square along the last axes, which have `normalized_shape`; then a scale.
+
+    >>> import wengert as wg
+    >>> [[round(v, 4) for v in row] for row in wg.nn.RMSNorm(2)(wg.tensor([[3.0, 4.0]])).tolist()]
+    [[0.8485, 1.1314]]
+    """
 
     def __init__(
         self,
@@ -293,7 +328,12 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """The input over a power of the mean square of `size` neighbouring channels (Krizhevsky et al., 2012)."""
+    """The input over a power of the mean square of `size` neighbouring channels (Krizhevsky et al., 2012).
+
+    >>> import wengert as wg
+    >>> wg.nn.LocalResponseNorm(2)(wg.ones((1, 4, 2))).shape
+    (1, 4, 2)
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

@@ -10,7 +10,12 @@ from wengert.nn.module import Module
 
 
 class Identity(Module):
-    """Gives back what it takes; other arguments to make one are ignored."""
+    """Gives back what it takes; other arguments to make one are ignored.
+
+    >>> import wengert as wg
+    >>> wg.nn.Identity()(wg.tensor([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -43,7 +48,12 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """The axis `dim` as several, of these sizes; one may be -1."""
+    """The axis `dim` as several, of these sizes; one may be -1.
+
+    >>> import wengert as wg
+    >>> wg.nn.Unflatten(1, (2, 3))(wg.ones((4, 6))).shape
+    (4, 2, 3)
+    """
 
     def __init__(self, dim: int, unflattened_size: Iterable[int]) -> None:
         super().__init__()

@@ -42,7 +42,12 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of windows over the last axis."""
+    """The largest element of windows over the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.MaxPool1d(2)(wg.tensor([[[1.0, 3.0, 5.0, 2.0]]])).tolist()
+    [[[3.0, 5.0]]]
+    """
 
     _pool = staticmethod(wg.max_pool1d)
 
@@ -59,13 +64,23 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of windows over the last three axes."""
+    """The largest element of windows over the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.MaxPool3d(2)(wg.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     _pool = staticmethod(wg.max_pool3d)
 
 
 class AvgPool1d(Module):
-    """The mean of windows over the last axis."""
+    """The mean of windows over the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.AvgPool1d(2)(wg.tensor([[[1.0, 3.0, 5.0, 7.0]]])).tolist()
+    [[[2.0, 6.0]]]
+    """
 
     def __init__(
         self,
@@ -92,7 +107,12 @@ class AvgPool1d(Module):
 
 
 class AvgPool2d(AvgPool1d):
-    """The mean of windows over the last two axes, or their sum over `divisor_override`."""
+    """The mean of windows over the last two axes, or their sum over `divisor_override`.
+
+    >>> import wengert as wg
+    >>> wg.nn.AvgPool2d(2)(wg.ones((1, 3, 8, 8))).shape
+    (1, 3, 4, 4)
+    """
 
     _pool: Callable[..., wg.Tensor] = staticmethod(wg.avg_pool2d)
 
@@ -122,7 +142,12 @@ class AvgPool2d(AvgPool1d):
 
 
 class AvgPool3d(AvgPool2d):
-    """The mean of windows over the last three axes, or their sum over `divisor_override`."""
+    """The mean of windows over the last three axes, or their sum over `divisor_override`.
+
+    >>> import wengert as wg
+    >>> wg.nn.AvgPool3d(2)(wg.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     _pool = staticmethod(wg.avg_pool3d)
 
@@ -147,19 +172,34 @@ class _AdaptivePool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptivePool):
-    """The means of `output_size` windows over the last axis."""
+    """The means of `output_size` windows over the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveAvgPool1d(2)(wg.ones((1, 3, 8))).shape
+    (1, 3, 2)
+    """
 
     _pool = staticmethod(wg.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptivePool):
-    """The means of `output_size` windows over the last two axes; None keeps an axis as it is."""
+    """The means of `output_size` windows over the last two axes; None keeps an axis as it is.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveAvgPool2d(1)(wg.ones((1, 3, 8, 8))).shape
+    (1, 3, 1, 1)
+    """
 
     _pool = staticmethod(wg.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptivePool):
-    """The means of `output_size` windows over the last three axes; None keeps an axis as it is."""
+    """The means of `output_size` windows over the last three axes; None keeps an axis as it is.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveAvgPool3d(2)(wg.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     _pool = staticmethod(wg.adaptive_avg_pool3d)
 
@@ -175,19 +215,34 @@ class _AdaptiveMaxPool(_AdaptivePool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest elements of `output_size` windows over the last axis."""
+    """The largest elements of `output_size` windows over the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveMaxPool1d(2)(wg.ones((1, 3, 8))).shape
+    (1, 3, 2)
+    """
 
     _pool = staticmethod(wg.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest elements of `output_size` windows over the last two axes; None keeps an axis as it is."""
+    """The largest elements of `output_size` windows over the last two axes; None keeps an axis as it is.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveMaxPool2d((2, 3))(wg.ones((1, 3, 8, 9))).shape
+    (1, 3, 2, 3)
+    """
 
     _pool = staticmethod(wg.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest elements of `output_size` windows over the last three axes; None keeps an axis as it is."""
+    """The largest elements of `output_size` windows over the last three axes; None keeps an axis as it is.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveMaxPool3d(2)(wg.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     _pool = staticmethod(wg.adaptive_max_pool3d)
 
@@ -216,19 +271,34 @@ class _PowerPool(Module):
 
 
 class LPPool1d(_PowerPool):
-    """`(sum of x ** p) ** (1 / p)` of windows over the last axis."""
+    """`(sum of x ** p) ** (1 / p)` of windows over the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.LPPool1d(2, 2)(wg.tensor([[[3.0, 4.0]]])).tolist()
+    [[[5.0]]]
+    """
 
     _pool = staticmethod(wg.lp_pool1d)
 
 
 class LPPool2d(_PowerPool):
-    """`(sum of x ** p) ** (1 / p)` of windows over the last two axes."""
+    """`(sum of x ** p) ** (1 / p)` of windows over the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.LPPool2d(2, 2)(wg.ones((1, 3, 4, 4))).shape
+    (1, 3, 2, 2)
+    """
 
     _pool = staticmethod(wg.lp_pool2d)
 
 
 class LPPool3d(_PowerPool):
-    """`(sum of x ** p) ** (1 / p)` of windows over the last three axes."""
+    """`(sum of x ** p) ** (1 / p)` of windows over the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.LPPool3d(2, 2)(wg.ones((1, 3, 4, 4, 4))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     _pool = staticmethod(wg.lp_pool3d)
 
@@ -267,13 +337,23 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest elements of windows at random places over the last two axes."""
+    """The largest elements of windows at random places over the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.FractionalMaxPool2d(2, output_size=3)(wg.ones((1, 1, 8, 8))).shape
+    (1, 1, 3, 3)
+    """
 
     _pool = staticmethod(wg.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest elements of windows at random places over the last three axes."""
+    """The largest elements of windows at random places over the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.FractionalMaxPool3d(2, output_size=3)(wg.ones((1, 1, 8, 8, 8))).shape
+    (1, 1, 3, 3, 3)
+    """
 
     _pool = staticmethod(wg.fractional_max_pool3d)
 
@@ -297,7 +377,13 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """What a `MaxPool1d` took, at its places, and zeros elsewhere."""
+    """What a `MaxPool1d` took, at its places, and zeros elsewhere.
+
+    >>> import wengert as wg
+    >>> values, indices = wg.nn.MaxPool1d(2, return_indices=True)(wg.tensor([[[1.0, 3.0, 5.0, 2.0]]]))
+    >>> wg.nn.MaxUnpool1d(2)(values, indices).tolist()
+    [[[0.0, 3.0, 5.0, 0.0]]]
+    """
 
     _unpool = staticmethod(wg.max_unpool1d)
 
@@ -315,6 +401,12 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """What a `MaxPool3d` took, at its places, and zeros elsewhere."""
+    """What a `MaxPool3d` took, at its places, and zeros elsewhere.
+
+    >>> import wengert as wg
+    >>> values, indices = wg.nn.MaxPool3d(2, return_indices=True)(wg.ones((1, 3, 4, 4, 4)))
+    >>> wg.nn.MaxUnpool3d(2)(values, indices).shape
+    (1, 3, 4, 4, 4)
+    """
 
     _unpool = staticmethod(wg.max_unpool3d)

@@ -16,7 +16,13 @@ import wengert as wg
 
 
 class PackedSequence(NamedTuple):
-    """Sequences of different lengths: padded, (steps, batch, ...), and the length of each."""
+    """Sequences of different lengths: padded, (steps, batch, ...), and the length of each.
+
+    >>> import wengert as wg
+    >>> packed = wg.nn.pack_sequence([wg.ones(3), wg.ones(2)])
+    >>> packed.batch_sizes.tolist()
+    [2, 2, 1]
+    """
 
     padded: wg.Tensor
     lengths: wg.Tensor
@@ -82,7 +88,12 @@ def _filled(x: wg.Tensor, axis: int, size: int, value: float) -> wg.Tensor:
 
 
 def unpad_sequence(padded: wg.Tensor, lengths: Any, batch_first: bool = False) -> list[wg.Tensor]:
-    """The sequences of a padded tensor."""
+    """The sequences of a padded tensor.
+
+    >>> import wengert as wg
+    >>> [each.tolist() for each in wg.nn.unpad_sequence(wg.ones((2, 3)), wg.tensor([3, 1]), batch_first=True)]
+    [[1.0, 1.0, 1.0], [1.0]]
+    """
     by_sequence = padded if batch_first else wg.swapaxes(padded, 0, 1)
     return [one[: int(n)] for one, n in zip(by_sequence, _known(lengths), strict=True)]
 
@@ -128,7 +139,13 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[wg.Tensor, wg.Tensor]:
-    """The padded tensor of packed sequences, (steps, batch, ...), and their lengths."""
+    """The padded tensor of packed sequences, (steps, batch, ...), and their lengths.
+
+    >>> import wengert as wg
+    >>> values, lengths = wg.nn.pad_packed_sequence(wg.nn.pack_sequence([wg.ones(3), wg.ones(2)]), batch_first=True)
+    >>> values.tolist(), lengths.tolist()
+    ([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]], [3, 2])
+    """
     filling = wg.tensor(padding_value, device=sequence.padded.device).to(sequence.padded.dtype)
     padded = wg.where(sequence.mask(), sequence.padded, filling)
     if total_length is not None:
@@ -141,13 +158,23 @@ def pad_packed_sequence(
 
 
 def pack_sequence(sequences: Sequence[wg.Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences of different lengths, packed for recurrent layers."""
+    """Sequences of different lengths, packed for recurrent layers.
+
+    >>> import wengert as wg
+    >>> wg.nn.pack_sequence([wg.ones(3), wg.ones(2)]).batch_sizes.tolist()
+    [2, 2, 1]
+    """
     lengths = [one.shape[0] for one in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed: PackedSequence) -> list[wg.Tensor]:
-    """The sequences of a packed batch."""
+    """The sequences of a packed batch.
+
+    >>> import wengert as wg
+    >>> [each.tolist() for each in wg.nn.unpack_sequence(wg.nn.pack_sequence([wg.ones(3), wg.ones(2)]))]
+    [[1.0, 1.0, 1.0], [1.0, 1.0]]
+    """
     return unpad_sequence(packed.padded, packed.lengths)
 
 

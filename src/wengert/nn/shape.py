@@ -42,25 +42,45 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """A number around the last axis."""
+    """A number around the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.ConstantPad1d(1, 9.0)(wg.tensor([[[1.0, 2.0]]])).tolist()
+    [[[9.0, 1.0, 2.0, 9.0]]]
+    """
 
     axes = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """A number around the last two axes: `padding` is (left, right, top, bottom), or one number for all."""
+    """A number around the last two axes: `padding` is (left, right, top, bottom), or one number for all.
+
+    >>> import wengert as wg
+    >>> wg.nn.ConstantPad2d(1, 9.0)(wg.ones((1, 1, 2, 2))).shape
+    (1, 1, 4, 4)
+    """
 
     axes = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """A number around the last three axes."""
+    """A number around the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.ConstantPad3d(1, 9.0)(wg.ones((1, 1, 2, 2, 2))).shape
+    (1, 1, 4, 4, 4)
+    """
 
     axes = 3
 
 
 class ZeroPad1d(_Pad):
-    """Zeros around the last axis."""
+    """Zeros around the last axis.
+
+    >>> import wengert as wg
+    >>> wg.nn.ZeroPad1d(1)(wg.tensor([[[1.0, 2.0]]])).tolist()
+    [[[0.0, 1.0, 2.0, 0.0]]]
+    """
 
     axes, mode = 1, "constant"
 
@@ -77,61 +97,111 @@ class ZeroPad2d(_Pad):
 
 
 class ZeroPad3d(_Pad):
-    """Zeros around the last three axes."""
+    """Zeros around the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.nn.ZeroPad3d(1)(wg.ones((1, 1, 2, 2, 2))).shape
+    (1, 1, 4, 4, 4)
+    """
 
     axes, mode = 3, "constant"
 
 
 class ReflectionPad1d(_Pad):
-    """The last axis mirrored at its ends."""
+    """The last axis mirrored at its ends.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReflectionPad1d(1)(wg.tensor([[[1.0, 2.0, 3.0]]])).tolist()
+    [[[2.0, 1.0, 2.0, 3.0, 2.0]]]
+    """
 
     axes, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """The last two axes mirrored at their ends."""
+    """The last two axes mirrored at their ends.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReflectionPad2d(1)(wg.ones((1, 1, 3, 3))).shape
+    (1, 1, 5, 5)
+    """
 
     axes, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """The last three axes mirrored at their ends."""
+    """The last three axes mirrored at their ends.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReflectionPad3d(1)(wg.ones((1, 1, 3, 3, 3))).shape
+    (1, 1, 5, 5, 5)
+    """
 
     axes, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """The last axis with its end elements repeated."""
+    """The last axis with its end elements repeated.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReplicationPad1d(1)(wg.tensor([[[1.0, 2.0, 3.0]]])).tolist()
+    [[[1.0, 1.0, 2.0, 3.0, 3.0]]]
+    """
 
     axes, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """The last two axes with their end elements repeated."""
+    """The last two axes with their end elements repeated.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReplicationPad2d(1)(wg.ones((1, 1, 3, 3))).shape
+    (1, 1, 5, 5)
+    """
 
     axes, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """The last three axes with their end elements repeated."""
+    """The last three axes with their end elements repeated.
+
+    >>> import wengert as wg
+    >>> wg.nn.ReplicationPad3d(1)(wg.ones((1, 1, 3, 3, 3))).shape
+    (1, 1, 5, 5, 5)
+    """
 
     axes, mode = 3, "replicate"
 
 
 class CircularPad1d(_Pad):
-    """The last axis continued from its other end."""
+    """The last axis continued from its other end.
+
+    >>> import wengert as wg
+    >>> wg.nn.CircularPad1d(1)(wg.tensor([[[1.0, 2.0, 3.0]]])).tolist()
+    [[[3.0, 1.0, 2.0, 3.0, 1.0]]]
+    """
 
     axes, mode = 1, "circular"
 
 
 class CircularPad2d(_Pad):
-    """The last two axes continued from their other ends."""
+    """The last two axes continued from their other ends.
+
+    >>> import wengert as wg
+    >>> wg.nn.CircularPad2d(1)(wg.ones((1, 1, 2, 2))).shape
+    (1, 1, 4, 4)
+    """
 
     axes, mode = 2, "circular"
 
 
 class CircularPad3d(_Pad):
-    """The last three axes continued from their other ends."""
+    """The last three axes continued from their other ends.
+
+    >>> import wengert as wg
+    >>> wg.nn.CircularPad3d(1)(wg.ones((1, 1, 2, 2, 2))).shape
+    (1, 1, 4, 4, 4)
+    """
 
     axes, mode = 3, "circular"
 
@@ -172,14 +242,24 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images resized, each new pixel the nearest old one."""
+    """Images resized, each new pixel the nearest old one.
+
+    >>> import wengert as wg
+    >>> wg.nn.UpsamplingNearest2d(scale_factor=2)(wg.ones((1, 1, 2, 2))).shape
+    (1, 1, 4, 4)
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images resized by linear interpolation, with the corners aligned."""
+    """Images resized by linear interpolation, with the corners aligned.
+
+    >>> import wengert as wg
+    >>> wg.nn.UpsamplingBilinear2d(scale_factor=2)(wg.ones((1, 1, 2, 2))).shape
+    (1, 1, 4, 4)
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", align_corners=True)
@@ -211,7 +291,12 @@ class Unfold(Module):
 
 
 class Fold(Unfold):
-    """The sum of overlapping windows given as columns, as images of `output_size`: the transpose of `Unfold`."""
+    """The sum of overlapping windows given as columns, as images of `output_size`: the transpose of `Unfold`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Fold((4, 4), 2, stride=2)(wg.ones((1, 4, 4))).shape
+    (1, 1, 4, 4)
+    """
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -229,7 +314,12 @@ class Fold(Unfold):
 
 
 class ChannelShuffle(Module):
-    """The channels of `groups` groups dealt out in turn."""
+    """The channels of `groups` groups dealt out in turn.
+
+    >>> import wengert as wg
+    >>> wg.nn.ChannelShuffle(2)(wg.reshape(wg.arange(4.0), (1, 4, 1, 1))).flatten().tolist()
+    [0.0, 2.0, 1.0, 3.0]
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -245,7 +335,12 @@ class ChannelShuffle(Module):
 
 
 class PixelShuffle(Module):
-    """Channels become pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+    """Channels become pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r).
+
+    >>> import wengert as wg
+    >>> wg.nn.PixelShuffle(2)(wg.ones((1, 4, 2, 2))).shape
+    (1, 1, 4, 4)
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -261,7 +356,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Pixels become channels: (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+    """Pixels become channels: (..., C, H * r, W * r) to (..., C * r * r, H, W).
+
+    >>> import wengert as wg
+    >>> wg.nn.PixelUnshuffle(2)(wg.ones((1, 1, 4, 4))).shape
+    (1, 4, 2, 2)
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import wengert as wg
+from wengert.core.formatting import table_html
 
 if TYPE_CHECKING:
     from wengert.nn.module import Module
+
+_HEAD = ("layer", "output", "parameters", "FLOPs")
+_SPACE = "\u2003"  # which HTML does not fold
 
 
 @dataclass
@@ -51,7 +55,19 @@ class Calls:
             self._open[-1].flops += row.flops
 
 
-def summary(model: Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> str:
+class LayerTable(str):
+    """The text of a summary, which a notebook shows as a table."""
+
+    html: str
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def summary(model: Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> LayerTable:
     """The table of a model's layers, and a line with the totals. The model is left as it was."""
     calls = Calls(model)
     modes = [(module, module.training) for module in model.modules()]
@@ -66,11 +82,31 @@ def summary(model: Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
             hook.remove()
         for module, mode in modes:
             module.training = mode
-    return f"{_table(calls.rows)}\n{_totals(model, calls.rows[0].flops)}"
+    totals = _totals(model, calls.rows[0].flops)
+    table = LayerTable(f"{_table(calls.rows)}\n{totals}")
+    cells = [[_indented(row), row.output, f"{row.parameters:,}", f"{row.flops:,}"] for row in calls.rows]
+    table.html = f"{table_html(_HEAD, cells, words=(0, 1))}<small>{totals}</small>"
+    return table
+
+
+def layers_html(model: Module) -> str:
+    """The layers of a model with what they hold, for a notebook; without inputs, shapes are not known."""
+    cells = []
+    for path, module in model.named_modules():
+        depth = path.count(".") + 1 if path else 0
+        held = f"{sum(parameter.size for parameter in module.parameters()):,}"
+        cells.append([_SPACE * depth + (path or "model"), type(module).__name__, module.extra_repr(), held])
+    total = sum(parameter.size for parameter in model.parameters())
+    hint = f"{total:,} parameters. model.summary(inputs) has the shapes and FLOPs too."
+    return f"{table_html(['layer', 'class', 'options', 'parameters'], cells, words=(0, 1, 2))}<small>{hint}</small>"
+
+
+def _indented(row: SummaryRow) -> str:
+    return _SPACE * row.depth + row.name
 
 
 def _table(rows: list[SummaryRow]) -> str:
-    lines = [("layer", "output", "parameters", "FLOPs")]
+    lines = [_HEAD]
     lines += [("  " * row.depth + row.name, row.output, f"{row.parameters:,}", f"{row.flops:,}") for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     return "\n".join(

@@ -36,6 +36,10 @@ class TransformerEncoderLayer(Module):
     """Self-attention and two linear layers, each with dropout, a residual connection and a layer norm.
 
     The norms come after each part, or before it with `norm_first`.
+
+    >>> import wengert as wg
+    >>> wg.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(wg.ones((1, 3, 8))).shape
+    (1, 3, 8)
     """
 
     def __init__(
@@ -91,7 +95,13 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to an encoder's output (`memory`), and two linear layers, with residuals and norms."""
+    """Self-attention, attention to an encoder's output (`memory`), and two linear layers, with residuals and norms.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> layer(wg.ones((1, 3, 8)), wg.ones((1, 5, 8))).shape
+    (1, 3, 8)
+    """
 
     def __init__(
         self,
@@ -197,7 +207,13 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a decoder layer, and a norm at the end if one is given."""
+    """`num_layers` copies of a decoder layer, and a norm at the end if one is given.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> wg.nn.TransformerDecoder(layer, 2)(wg.ones((1, 3, 8)), wg.ones((1, 5, 8))).shape
+    (1, 3, 8)
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

@@ -28,6 +28,11 @@ class Trajectory:
     `ys` has the states at `ts`, stacked along a first axis; `t` and `y` are where the solve ended: the last time, or
     the event, where `stopped` is True. Behind an event `ys` keeps the state at the event. `steps` counts all steps that
     were tried, `rejected` those that were too long.
+
+    >>> import wengert as wg
+    >>> found = wg.ode.solve(lambda t, y, args: -y, wg.tensor(1.0, dtype=wg.float64), [0.0, 1.0])
+    >>> isinstance(found, wg.ode.Trajectory), round(found.y.item(), 3)
+    (True, 0.368)
     """
 
     ts: Tensor

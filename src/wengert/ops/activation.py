@@ -58,7 +58,12 @@ def relu(x: Any, /) -> Node:
 
 
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Node:
-    """`x` where it is positive, `negative_slope * x` elsewhere."""
+    """`x` where it is positive, `negative_slope * x` elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.leaky_relu(wg.tensor([-1.0, 2.0]), 0.5).tolist()
+    [-0.5, 2.0]
+    """
     x = _floating(x, "leaky_relu")
     return where(greater(x, 0), x, negative_slope * x)
 
@@ -79,7 +84,12 @@ def prelu(x: Any, weight: Any) -> Node:
 
 
 def threshold(x: Any, /, threshold: float, value: float) -> Node:
-    """`x` where it is above the threshold, `value` elsewhere."""
+    """`x` where it is above the threshold, `value` elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.threshold(wg.tensor([0.5, 2.0]), 1.0, -1.0).tolist()
+    [-1.0, 2.0]
+    """
     x = as_node(x)
     return where(less_equal(x, threshold), value, x)
 
@@ -96,7 +106,12 @@ def hardshrink(x: Any, /, lambd: float = 0.5) -> Node:
 
 
 def softshrink(x: Any, /, lambd: float = 0.5) -> Node:
-    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that."""
+    """`x` moved towards 0 by `lambd`, and 0 where it is no further away than that.
+
+    >>> import wengert as wg
+    >>> wg.softshrink(wg.tensor([-2.0, 0.25, 2.0])).tolist()
+    [-1.5, 0.0, 1.5]
+    """
     x = _floating(x, "softshrink")
     if not lambd >= 0:
         raise ArgumentError(f"softshrink: lambd is 0 or more, not {lambd!r}")
@@ -104,7 +119,12 @@ def softshrink(x: Any, /, lambd: float = 0.5) -> Node:
 
 
 def hardtanh(x: Any, /, min_val: float = -1.0, max_val: float = 1.0) -> Node:
-    """`x` held between two bounds, with derivative 0 at the bounds (`clip` has 1 there)."""
+    """`x` held between two bounds, with derivative 0 at the bounds (`clip` has 1 there).
+
+    >>> import wengert as wg
+    >>> wg.hardtanh(wg.tensor([-4.0, 0.5, 4.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
     x = as_node(x)
     if not min_val <= max_val:
         raise ArgumentError(f"hardtanh: min_val {min_val} is more than max_val {max_val}")
@@ -112,17 +132,32 @@ def hardtanh(x: Any, /, min_val: float = -1.0, max_val: float = 1.0) -> Node:
 
 
 def relu6(x: Any, /) -> Node:
-    """`relu(x)`, and at most 6."""
+    """`relu(x)`, and at most 6.
+
+    >>> import wengert as wg
+    >>> wg.relu6(wg.tensor([-1.0, 3.0, 9.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
     return hardtanh(x, 0, 6)
 
 
 def hardsigmoid(x: Any, /) -> Node:
-    """The logistic function in three straight pieces: 0 up to -3, 1 from 3 on, `x / 6 + 1 / 2` between."""
+    """The logistic function in three straight pieces: 0 up to -3, 1 from 3 on, `x / 6 + 1 / 2` between.
+
+    >>> import wengert as wg
+    >>> wg.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
     return hardtanh(_floating(x, "hardsigmoid") / 6.0 + 0.5, 0.0, 1.0)
 
 
 def hardswish(x: Any, /) -> Node:
-    """`x * hardsigmoid(x)`."""
+    """`x * hardsigmoid(x)`.
+
+    >>> import wengert as wg
+    >>> wg.hardswish(wg.tensor([-4.0, 0.0, 4.0])).tolist()
+    [-0.0, 0.0, 4.0]
+    """
     x = _floating(x, "hardswish")
     return x * hardsigmoid(x)
 
@@ -131,14 +166,24 @@ def hardswish(x: Any, /) -> Node:
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Node:
-    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere."""
+    """`x` where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+
+    >>> import wengert as wg
+    >>> print(wg.elu(wg.tensor([-1.0, 2.0])).numpy().round(4))
+    [-0.6321  2.    ]
+    """
     x = _floating(x, "elu")
     positive = greater(x, 0)
     return where(positive, x, alpha * expm1(where(positive, 0, x)))
 
 
 def celu(x: Any, /, alpha: float = 1.0) -> Node:
-    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth at 0 for every alpha."""
+    """`x` where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth at 0 for every alpha.
+
+    >>> import wengert as wg
+    >>> print(wg.celu(wg.tensor([-1.0, 2.0])).numpy().round(4))
+    [-0.6321  2.    ]
+    """
     if alpha == 0:
         raise ArgumentError("celu: alpha is 0, and x is divided by it")
     x = _floating(x, "celu")
@@ -151,7 +196,12 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 def selu(x: Any, /) -> Node:
-    """`elu` with the scale and alpha that keep mean 0 and variance 1 from layer to layer."""
+    """`elu` with the scale and alpha that keep mean 0 and variance 1 from layer to layer.
+
+    >>> import wengert as wg
+    >>> print(wg.selu(wg.tensor([-1.0, 2.0])).numpy().round(4))
+    [-1.1113  2.1014]
+    """
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
 
@@ -163,6 +213,10 @@ def gelu(x: Any, /, approximate: str = "none") -> Node:
 
     Both keep their relative accuracy in the negative tail, where `1 + erf` and `1 + tanh` would cancel. Half precision
     is computed in float32: the constants would lose most of their digits.
+
+    >>> import wengert as wg
+    >>> print(wg.gelu(wg.tensor([-1.0, 2.0])).numpy().round(4))
+    [-0.1587  1.9545]
     """
     x = _floating(x, "gelu")
     if x.dtype in HALF:
@@ -175,7 +229,12 @@ def gelu(x: Any, /, approximate: str = "none") -> Node:
 
 
 def silu(x: Any, /) -> Node:
-    """`x * sigmoid(x)`, also called swish."""
+    """`x * sigmoid(x)`, also called swish.
+
+    >>> import wengert as wg
+    >>> print(wg.silu(wg.tensor([-1.0, 2.0])).numpy().round(4))
+    [-0.2689  1.7616]
+    """
     x = _floating(x, "silu")
     return x * sigmoid(x)
 
@@ -196,24 +255,44 @@ def softplus(x: Any, /, beta: float = 1.0, threshold: float = 20.0) -> Node:
 
 
 def logsigmoid(x: Any, /) -> Node:
-    """`log(sigmoid(x))`, exact in both tails."""
+    """`log(sigmoid(x))`, exact in both tails.
+
+    >>> import wengert as wg
+    >>> print(wg.logsigmoid(wg.tensor([0.0])).numpy().round(4))
+    [-0.6931]
+    """
     return -logaddexp(-_floating(x, "logsigmoid"), 0.0)
 
 
 def mish(x: Any, /) -> Node:
-    """`x * tanh(softplus(x))`."""
+    """`x * tanh(softplus(x))`.
+
+    >>> import wengert as wg
+    >>> print(wg.mish(wg.tensor([-1.0, 2.0])).numpy().round(4))
+    [-0.3034  1.944 ]
+    """
     x = _floating(x, "mish")
     return x * tanh(logaddexp(x, 0.0))
 
 
 def softsign(x: Any, /) -> Node:
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    >>> import wengert as wg
+    >>> wg.softsign(wg.tensor([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
     x = _floating(x, "softsign")
     return x / (1 + absolute(x))
 
 
 def tanhshrink(x: Any, /) -> Node:
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    >>> import wengert as wg
+    >>> print(wg.tanhshrink(wg.tensor([1.0])).numpy().round(4))
+    [0.2384]
+    """
     x = _floating(x, "tanhshrink")
     return x - tanh(x)
 
@@ -246,7 +325,12 @@ def softmax(x: Any, /, axis: Any = -1) -> Node:
 
 
 def log_softmax(x: Any, /, axis: Any = -1) -> Node:
-    """The logarithm of `softmax`, exact also where that is 0 or 1."""
+    """The logarithm of `softmax`, exact also where that is 0 or 1.
+
+    >>> import wengert as wg
+    >>> print(wg.log_softmax(wg.tensor([0.0, 0.0])).numpy().round(4))
+    [-0.6931 -0.6931]
+    """
     x = _floating(x, "log_softmax")
     axes = normalize_axes(axis, x.ndim, "log_softmax")
     if x.size == 0:
@@ -266,7 +350,12 @@ def softmin(x: Any, /, axis: Any = -1) -> Node:
 
 
 def glu(x: Any, /, axis: int = -1) -> Node:
-    """The first half of `x` along an axis times the sigmoid of the second."""
+    """The first half of `x` along an axis times the sigmoid of the second.
+
+    >>> import wengert as wg
+    >>> wg.glu(wg.tensor([1.0, 2.0, 0.0, 0.0])).tolist()
+    [0.5, 1.0]
+    """
     x = _floating(x, "glu")
     at = normalize_axis(axis, x.ndim, "glu")
     size = x.shape[at]

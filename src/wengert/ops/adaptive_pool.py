@@ -83,7 +83,12 @@ def _uneven_mean(x: Node, bounds: Sequence[Pairs]) -> Node:
 
 
 def adaptive_avg_pool1d(x: Any, output_size: Any) -> Node:
-    """The mean of `output_size` windows that cover the last axis."""
+    """The mean of `output_size` windows that cover the last axis.
+
+    >>> import wengert as wg
+    >>> wg.adaptive_avg_pool1d(wg.tensor([[[1.0, 2.0, 3.0, 4.0]]]), 2).tolist()
+    [[[1.5, 3.5]]]
+    """
     return _average("adaptive_avg_pool1d", 1, x, output_size)
 
 
@@ -98,7 +103,12 @@ def adaptive_avg_pool2d(x: Any, output_size: Any) -> Node:
 
 
 def adaptive_avg_pool3d(x: Any, output_size: Any) -> Node:
-    """The mean of windows that cover the last three axes, as many as `output_size` says; None keeps an axis."""
+    """The mean of windows that cover the last three axes, as many as `output_size` says; None keeps an axis.
+
+    >>> import wengert as wg
+    >>> wg.adaptive_avg_pool3d(wg.ones((1, 2, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2, 2)
+    """
     return _average("adaptive_avg_pool3d", 3, x, output_size)
 
 
@@ -146,6 +156,10 @@ def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) 
     """The largest element of each window; windows cover the last two axes, as many as `output_size` says.
 
     None keeps an axis. With `return_indices` also the place of each in its plane.
+
+    >>> import wengert as wg
+    >>> wg.adaptive_max_pool2d(wg.ones((1, 2, 6, 6)), (3, 2)).shape
+    (1, 2, 3, 2)
     """
     return _maximum("adaptive_max_pool2d", 2, x, output_size, return_indices)
 
@@ -154,5 +168,9 @@ def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) 
     """The largest element of each window; windows cover the last three axes, as many as `output_size` says.
 
     None keeps an axis. With `return_indices` also the place of each in its volume.
+
+    >>> import wengert as wg
+    >>> wg.adaptive_max_pool3d(wg.ones((1, 2, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2, 2)
     """
     return _maximum("adaptive_max_pool3d", 3, x, output_size, return_indices)

@@ -366,7 +366,12 @@ def group_of(group: Group | None) -> Group:
 
 
 def all_reduce(x: Any, group: Group | None = None, reduction: str = "sum") -> Node:
-    """The sum over the ranks of a group ("mean", "max", "min" in its place), the same on each of them."""
+    """The sum over the ranks of a group ("mean", "max", "min" in its place), the same on each of them.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(wg.distributed.all_reduce, ranks=3)(wg.tensor([1.0, 2.0, 3.0])).tolist()
+    [6.0, 6.0, 6.0]
+    """
     x, group = as_node(x), group_of(group)
     if reduction not in ("sum", "mean", "max", "min"):
         raise ArgumentError(f'all_reduce: the reduction is "sum", "mean", "max" or "min", not {reduction!r}')
@@ -382,30 +387,55 @@ def all_reduce(x: Any, group: Group | None = None, reduction: str = "sum") -> No
 
 
 def replicate(x: Any, group: Group | None = None) -> Node:
-    """A replicated value, to meet varying ones: its derivative is the sum over the ranks. It moves nothing."""
+    """A replicated value, to meet varying ones: its derivative is the sum over the ranks. It moves nothing.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(wg.distributed.replicate, ranks=2)(wg.tensor([1.0, 1.0])).tolist()
+    [1.0, 1.0]
+    """
     return REPLICATE(as_node(x), group=group_of(group))
 
 
 def all_gather(x: Any, axis: int = 0, group: Group | None = None) -> Node:
-    """The values of all ranks of a group side by side along an axis, in their order."""
+    """The values of all ranks of a group side by side along an axis, in their order.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(wg.distributed.all_gather, ranks=2)(wg.tensor([[1.0], [2.0]])).tolist()
+    [[1.0, 2.0], [1.0, 2.0]]
+    """
     x = as_node(x)
     return ALL_GATHER(x, axis=normalize_axis(axis, x.ndim, "all_gather"), group=group_of(group))
 
 
 def reduce_scatter(x: Any, axis: int = 0, group: Group | None = None) -> Node:
-    """This rank's block, along an axis, of the sum over the ranks of a group."""
+    """This rank's block, along an axis, of the sum over the ranks of a group.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(wg.distributed.reduce_scatter, ranks=2)(wg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[4.0], [6.0]]
+    """
     x = as_node(x)
     return REDUCE_SCATTER(x, axis=normalize_axis(axis, x.ndim, "reduce_scatter"), group=group_of(group))
 
 
 def block(x: Any, axis: int = 0, group: Group | None = None) -> Node:
-    """This rank's block, along an axis, of a replicated value."""
+    """This rank's block, along an axis, of a replicated value.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(wg.distributed.block, ranks=2, in_axes=None)(wg.tensor([1.0, 2.0])).tolist()
+    [[1.0], [2.0]]
+    """
     x = as_node(x)
     return BLOCK(x, axis=normalize_axis(axis, x.ndim, "block"), group=group_of(group))
 
 
 def ppermute(x: Any, shift: int = 1, group: Group | None = None) -> Node:
-    """The value of the rank `shift` places before this one, around the ring of a group."""
+    """The value of the rank `shift` places before this one, around the ring of a group.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(lambda x: wg.distributed.ppermute(x, 1), ranks=3)(wg.tensor([1.0, 2.0, 3.0])).tolist()
+    [3.0, 1.0, 2.0]
+    """
     try:
         shift = operator.index(shift)
     except TypeError:
@@ -414,12 +444,22 @@ def ppermute(x: Any, shift: int = 1, group: Group | None = None) -> Node:
 
 
 def all_to_all(x: Any, split: int = 0, join: int = 0, group: Group | None = None) -> Node:
-    """A block from every rank of a group: each cuts its value along `split`; what arrives is joined along `join`."""
+    """A block from every rank of a group: each cuts its value along `split`; what arrives is joined along `join`.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(wg.distributed.all_to_all, ranks=2)(wg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
     x = as_node(x)
     axes = {"split": normalize_axis(split, x.ndim, "all_to_all"), "join": normalize_axis(join, x.ndim, "all_to_all")}
     return ALL_TO_ALL(x, **axes, group=group_of(group))
 
 
 def rank(group: Group | None = None) -> Node:
-    """The number of this rank within its group."""
+    """The number of this rank within its group.
+
+    >>> import wengert as wg
+    >>> wg.distributed.simulate(lambda x: x + wg.distributed.rank(), ranks=3)(wg.zeros(3)).tolist()
+    [0.0, 1.0, 2.0]
+    """
     return RANK(group=group_of(group))

@@ -30,6 +30,7 @@ equal = Binary(
     None,
     to_bool(ALL),
     "Whether `a == b`.",
+    example=("wg.equal(wg.tensor([1.0, 2.0]), 2.0).tolist()", "[False, True]"),
     c="({0} == {1})",
     symbolic="Eq",
 )
@@ -39,6 +40,7 @@ not_equal = Binary(
     None,
     to_bool(ALL),
     "Whether `a != b`.",
+    example=("wg.not_equal(wg.tensor([1.0, 2.0]), 2.0).tolist()", "[True, False]"),
     c="({0} != {1})",
     symbolic="Ne",
 )
@@ -48,6 +50,7 @@ less = Binary(
     None,
     to_bool((bool_, *REAL)),
     "Whether `a < b`.",
+    example=("wg.less(wg.tensor([1.0, 3.0]), 2.0).tolist()", "[True, False]"),
     c="({0} < {1})",
     symbolic=lambda s, a, b: a < b,
 )
@@ -57,6 +60,7 @@ less_equal = Binary(
     None,
     to_bool((bool_, *REAL)),
     "Whether `a <= b`.",
+    example=("wg.less_equal(wg.tensor([2.0, 3.0]), 2.0).tolist()", "[True, False]"),
     c="({0} <= {1})",
     symbolic=lambda s, a, b: a <= b,
 )
@@ -66,6 +70,7 @@ greater = Binary(
     None,
     to_bool((bool_, *REAL)),
     "Whether `a > b`.",
+    example=("wg.greater(wg.tensor([1.0, 3.0]), 2.0).tolist()", "[False, True]"),
     c="({0} > {1})",
     symbolic=lambda s, a, b: a > b,
 )
@@ -75,6 +80,7 @@ greater_equal = Binary(
     None,
     to_bool((bool_, *REAL)),
     "Whether `a >= b`.",
+    example=("wg.greater_equal(wg.tensor([1.0, 2.0]), 2.0).tolist()", "[False, True]"),
     c="({0} >= {1})",
     symbolic=lambda s, a, b: a >= b,
 )
@@ -84,6 +90,7 @@ logical_and = Binary(
     None,
     to_bool(ALL),
     "Whether both are true (not zero).",
+    example=("wg.logical_and(wg.tensor([True, True]), wg.tensor([True, False])).tolist()", "[True, False]"),
     c="(({0} != 0) & ({1} != 0))",
     symbolic=lambda s, a, b: s.And(truth(s, a), truth(s, b)),
 )
@@ -93,6 +100,7 @@ logical_or = Binary(
     None,
     to_bool(ALL),
     "Whether either is true (not zero).",
+    example=("wg.logical_or(wg.tensor([True, False]), wg.tensor([False, False])).tolist()", "[True, False]"),
     c="(({0} != 0) | ({1} != 0))",
     symbolic=lambda s, a, b: s.Or(truth(s, a), truth(s, b)),
 )
@@ -102,6 +110,7 @@ logical_xor = Binary(
     None,
     to_bool(ALL),
     "Whether just one is true (not zero).",
+    example=("wg.logical_xor(wg.tensor([True, True]), wg.tensor([True, False])).tolist()", "[False, True]"),
     c="(({0} != 0) ^ ({1} != 0))",
 )
 logical_not = Unary(
@@ -110,6 +119,7 @@ logical_not = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is false (zero).",
+    example=("wg.logical_not(wg.tensor([True, False])).tolist()", "[False, True]"),
     c="({0} == 0)",
     symbolic=lambda s, x: s.Not(truth(s, x)),
 )
@@ -119,6 +129,7 @@ isfinite = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is neither infinite nor NaN.",
+    example=("wg.isfinite(wg.tensor([1.0, wg.inf, wg.nan])).tolist()", "[True, False, False]"),
     c={"fc": "isfinite", "iub": "1"},
     cost=SIMPLE,
     symbolic=lambda s, x: s.true,
@@ -129,6 +140,7 @@ isinf = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is infinite.",
+    example=("wg.isinf(wg.tensor([1.0, wg.inf, wg.nan])).tolist()", "[False, True, False]"),
     c={"fc": "isinf", "iub": "0"},
     cost=SIMPLE,
     symbolic=lambda s, x: s.false,
@@ -139,6 +151,7 @@ isnan = Unary(
     None,
     to_bool(ALL),
     "Whether `x` is NaN.",
+    example=("wg.isnan(wg.tensor([1.0, wg.inf, wg.nan])).tolist()", "[False, False, True]"),
     c={"fc": "({0} != {0})", "iub": "0"},
     symbolic=lambda s, x: s.false,
 )
@@ -148,20 +161,46 @@ signbit: Unary = Unary(
     None,
     to_bool(FLOATING),
     "Whether the sign bit is set, as in -0.0.",
+    example=("wg.signbit(wg.tensor([-0.0, 1.0])).tolist()", "[True, False]"),
     c="signbit",
     cost=SIMPLE,
 )
 
 _BITS = same((bool_, *INTEGER))
-bitwise_and = Binary("bitwise_and", np.bitwise_and, None, _BITS, "The bits set in both.", c="(({T})({0} & {1}))")
-bitwise_or = Binary("bitwise_or", np.bitwise_or, None, _BITS, "The bits set in either.", c="(({T})({0} | {1}))")
-bitwise_xor = Binary("bitwise_xor", np.bitwise_xor, None, _BITS, "The bits set in just one.", c="(({T})({0} ^ {1}))")
+bitwise_and = Binary(
+    "bitwise_and",
+    np.bitwise_and,
+    None,
+    _BITS,
+    "The bits set in both.",
+    example=("wg.bitwise_and(wg.tensor([6]), 3).tolist()", "[2]"),
+    c="(({T})({0} & {1}))",
+)
+bitwise_or = Binary(
+    "bitwise_or",
+    np.bitwise_or,
+    None,
+    _BITS,
+    "The bits set in either.",
+    example=("wg.bitwise_or(wg.tensor([6]), 3).tolist()", "[7]"),
+    c="(({T})({0} | {1}))",
+)
+bitwise_xor = Binary(
+    "bitwise_xor",
+    np.bitwise_xor,
+    None,
+    _BITS,
+    "The bits set in just one.",
+    example=("wg.bitwise_xor(wg.tensor([6]), 3).tolist()", "[5]"),
+    c="(({T})({0} ^ {1}))",
+)
 bitwise_invert = Unary(
     "bitwise_invert",
     np.bitwise_not,
     None,
     _BITS,
     "The bits the other way round.",
+    example=("wg.bitwise_invert(wg.tensor([0])).tolist()", "[-1]"),
     c={"iu": "(({T})~{0})", "b": "(!{0})"},
 )
 bitwise_left_shift = Binary(
@@ -170,6 +209,7 @@ bitwise_left_shift = Binary(
     None,
     same(INTEGER),
     "The bits of `a` moved up by `b`.",
+    example=("wg.bitwise_left_shift(wg.tensor([1]), 3).tolist()", "[8]"),
     c="bitwise_left_shift",
     cost=SIMPLE,
 )
@@ -179,6 +219,7 @@ bitwise_right_shift = Binary(
     None,
     same(INTEGER),
     "The bits of `a` down by `b`.",
+    example=("wg.bitwise_right_shift(wg.tensor([8]), 3).tolist()", "[1]"),
     c="bitwise_right_shift",
     cost=SIMPLE,
 )
@@ -198,6 +239,7 @@ maximum = Binary(
     (lambda y, a, b: _share(greater(a, b), equal(a, b)), lambda y, a, b: _share(less(a, b), equal(a, b))),
     _ORDERED,
     "The larger of the two; where they are equal each gets half of the derivative.",
+    example=("wg.maximum(wg.tensor([1.0, 5.0]), 3.0).tolist()", "[3.0, 5.0]"),
     c="maximum",
     cost=SIMPLE,
     symbolic="Max",
@@ -208,6 +250,7 @@ minimum = Binary(
     (lambda y, a, b: _share(less(a, b), equal(a, b)), lambda y, a, b: _share(greater(a, b), equal(a, b))),
     _ORDERED,
     "The smaller of the two; where they are equal each gets half of the derivative.",
+    example=("wg.minimum(wg.tensor([1.0, 5.0]), 3.0).tolist()", "[1.0, 3.0]"),
     c="minimum",
     cost=SIMPLE,
     symbolic="Min",
@@ -241,6 +284,7 @@ where: Where = Where(
     same(ALL),
     "Elements of `x1` where the condition is true, of `x2` elsewhere. Both are computed; the derivative of the one\n"
     "    not taken is 0 even where it is infinite or NaN.",
+    example=("wg.where(wg.tensor([True, False]), wg.tensor([1.0, 2.0]), 0.0).tolist()", "[1.0, 0.0]"),
     c="({0} ? {1} : {2})",
     symbolic=choose,
     samples=_where_samples,
@@ -258,6 +302,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Node:
     """`x` held between `min` and `max`; the derivative is 1 up to and at the bounds, 0 beyond.
 
     The bounds are numbers or broadcast against `x`. Where they cross, `max` holds; a NaN bound gives NaN.
+
+    >>> import wengert as wg
+    >>> wg.clip(wg.tensor([-2.0, 0.5, 3.0]), 0.0, 1.0).tolist()
+    [0.0, 0.5, 1.0]
     """
     x = as_node(x)
     if min is not None:

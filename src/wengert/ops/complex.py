@@ -26,6 +26,7 @@ imag: Unary = Unary(
     None,
     TO_PART,
     "The imaginary part.",
+    example=("wg.imag(wg.tensor([1 + 2j])).tolist()", "[2.0]"),
     c={"f": "(({T})0)", "c": "imag"},
     parts=Parts(pull=lambda g, y, x: safe_multiply(g, 1j), push=lambda t, y, x: imag(t)),
 )
@@ -49,6 +50,7 @@ absolute: Unary = Unary(
     (lambda y, x: sign(x),),
     TO_REAL,
     "The absolute value; its derivative at 0 is 0.",
+    example=("wg.abs(wg.tensor([-1.5, 2.0])).tolist()", "[1.5, 2.0]"),
     c={"fic": "abs", "u": "({0})"},
     cost=SIMPLE,
     symbolic="Abs",
@@ -60,6 +62,7 @@ sign: Unary = Unary(
     (None,),
     same(NUMERIC),
     "-1, 0 or 1 as `x` is negative, zero or positive; of complex values `x / abs(x)`, and 0 at 0.",
+    example=("wg.sign(wg.tensor([-3.0, 0.0, 2.0])).tolist()", "[-1.0, 0.0, 1.0]"),
     c="sign",
     cost=SIMPLE,
     symbolic="sign",

@@ -53,7 +53,12 @@ def diagonal(x: Any, /, offset: int = 0) -> Node:
 
 
 def trace(x: Any, /, offset: int = 0, *, dtype: Any = None) -> Node:
-    """The sum of the diagonals of matrices."""
+    """The sum of the diagonals of matrices.
+
+    >>> import wengert as wg
+    >>> wg.linalg.trace(wg.eye(3)).item()
+    3.0
+    """
     return sum_along(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
@@ -163,7 +168,12 @@ def _paired_axes(a: Node, b: Node, axes: Any) -> tuple[list[int], list[int]]:
 
 
 def multi_dot(arrays: Sequence[Any], /) -> Node:
-    """The product of several matrices, cheapest products first; the first and the last may be vectors."""
+    """The product of several matrices, cheapest products first; the first and the last may be vectors.
+
+    >>> import wengert as wg
+    >>> wg.linalg.multi_dot([wg.ones((2, 3)), wg.ones((3, 4)), wg.ones((4, 1))]).tolist()
+    [[12.0], [12.0]]
+    """
     xs = _in_one_dtype(*arrays)
     if len(xs) < 2:
         raise ArgumentError(f"multi_dot takes at least two matrices; there are {len(xs)}")

@@ -122,14 +122,24 @@ def conv1d(
 def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Node:
-    """Convolve `x` (N, C, H, W) with `weight` (O, C / groups, KH, KW); options are numbers or one for each axis."""
+    """Convolve `x` (N, C, H, W) with `weight` (O, C / groups, KH, KW); options are numbers or one for each axis.
+
+    >>> import wengert as wg
+    >>> wg.conv2d(wg.ones((1, 3, 8, 8)), wg.ones((4, 3, 3, 3)), padding=1).shape
+    (1, 4, 8, 8)
+    """
     return _conv(2, x, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Node:
-    """Convolve `x` (N, C, D, H, W) with `weight` (O, C / groups, KD, KH, KW)."""
+    """Convolve `x` (N, C, D, H, W) with `weight` (O, C / groups, KD, KH, KW).
+
+    >>> import wengert as wg
+    >>> wg.conv3d(wg.ones((1, 1, 4, 4, 4)), wg.ones((2, 1, 3, 3, 3))).shape
+    (1, 2, 2, 2, 2)
+    """
     return _conv(3, x, weight, bias, stride, padding, dilation, groups)
 
 
@@ -184,7 +194,12 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Node:
-    """The transpose of `conv1d` as a map of its input: `x` (N, C, L) with `weight` (C, O / groups, K)."""
+    """The transpose of `conv1d` as a map of its input: `x` (N, C, L) with `weight` (C, O / groups, K).
+
+    >>> import wengert as wg
+    >>> wg.conv_transpose1d(wg.ones((1, 2, 4)), wg.ones((2, 3, 3)), stride=2).shape
+    (1, 3, 9)
+    """
     return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -198,7 +213,12 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Node:
-    """The transpose of `conv2d` as a map of its input: `x` (N, C, H, W) with `weight` (C, O / groups, KH, KW)."""
+    """The transpose of `conv2d` as a map of its input: `x` (N, C, H, W) with `weight` (C, O / groups, KH, KW).
+
+    >>> import wengert as wg
+    >>> wg.conv_transpose2d(wg.ones((1, 2, 4, 4)), wg.ones((2, 3, 2, 2)), stride=2).shape
+    (1, 3, 8, 8)
+    """
     return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -212,5 +232,10 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Node:
-    """The transpose of `conv3d` as a map of its input: `weight` is (C, O / groups, KD, KH, KW)."""
+    """The transpose of `conv3d` as a map of its input: `weight` is (C, O / groups, KD, KH, KW).
+
+    >>> import wengert as wg
+    >>> wg.conv_transpose3d(wg.ones((1, 2, 2, 2, 2)), wg.ones((2, 1, 2, 2, 2)), stride=2).shape
+    (1, 1, 4, 4, 4)
+    """
     return _conv_transpose(3, x, weight, bias, stride, padding, output_padding, groups, dilation)

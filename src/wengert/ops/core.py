@@ -148,7 +148,12 @@ STOP_GRADIENT: Op = Op(
 
 
 def stop_gradient(x: Any) -> Node:
-    """The value of `x`, through which no derivative passes."""
+    """The value of `x`, through which no derivative passes.
+
+    >>> import wengert as wg
+    >>> wg.grad(lambda x: x * wg.stop_gradient(x))(wg.tensor(3.0)).item()
+    3.0
+    """
     return STOP_GRADIENT(as_node(x))
 
 

@@ -91,19 +91,34 @@ def zeros(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node
 
 
 def ones(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
-    """Ones of a shape, a tuple or an integer; float32 unless another dtype is asked for."""
+    """Ones of a shape, a tuple or an integer; float32 unless another dtype is asked for.
+
+    >>> import wengert as wg
+    >>> wg.ones((2, 2)).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
     sizes = _shape("ones", shape, more)
     return _constant(1, sizes, _dtype_or(dtype, default_float), check_device(device, "ones"))
 
 
 def empty(shape: Any, *more: Any, dtype: Any = None, device: Any = None) -> Node:
-    """A value of a shape whose elements do not matter. They are zeros: values are never changed in place."""
+    """A value of a shape whose elements do not matter. They are zeros: values are never changed in place.
+
+    >>> import wengert as wg
+    >>> wg.empty((2, 3)).shape
+    (2, 3)
+    """
     sizes = _shape("empty", shape, more)
     return _constant(0, sizes, _dtype_or(dtype, default_float), check_device(device, "empty"))
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """A shape filled with a number, of the number's dtype unless another is asked for."""
+    """A shape filled with a number, of the number's dtype unless another is asked for.
+
+    >>> import wengert as wg
+    >>> wg.full((2,), 7.0).tolist()
+    [7.0, 7.0]
+    """
     return _full(_shape("full", shape, ()), fill_value, None if dtype is None else as_dtype(dtype), device, "full")
 
 
@@ -119,22 +134,42 @@ def _full(shape: Shape, value: Any, dtype: np.dtype[Any] | None, device: Any, na
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
-    """Zeros of the shape and dtype of `x`."""
+    """Zeros of the shape and dtype of `x`.
+
+    >>> import wengert as wg
+    >>> wg.zeros_like(wg.ones(3)).tolist()
+    [0.0, 0.0, 0.0]
+    """
     return _like(x, 0, dtype, device, "zeros_like")
 
 
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
-    """Ones of the shape and dtype of `x`."""
+    """Ones of the shape and dtype of `x`.
+
+    >>> import wengert as wg
+    >>> wg.ones_like(wg.zeros(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
     return _like(x, 1, dtype, device, "ones_like")
 
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Node:
-    """A value of the shape and dtype of `x` whose elements do not matter."""
+    """A value of the shape and dtype of `x` whose elements do not matter.
+
+    >>> import wengert as wg
+    >>> wg.empty_like(wg.ones((2, 3))).shape
+    (2, 3)
+    """
     return _like(x, 0, dtype, device, "empty_like")
 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Node:
-    """The shape and dtype of `x` filled with a number."""
+    """The shape and dtype of `x` filled with a number.
+
+    >>> import wengert as wg
+    >>> wg.full_like(wg.ones(2), 7.0).tolist()
+    [7.0, 7.0]
+    """
     return _like(x, fill_value, dtype, device, "full_like")
 
 
@@ -194,6 +229,10 @@ def linspace(
 
     Between Python numbers they are computed in float64 and rounded once. Between tensors they are differentiable, and
     run along a new first axis.
+
+    >>> import wengert as wg
+    >>> wg.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     count = as_shape(num, "linspace")[0]
     if count < 0:
@@ -269,14 +308,24 @@ def _sides(name: str, n_rows: Any, n_cols: Any) -> Shape:
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
-    """A matrix with ones on its k-th diagonal (above the main one for positive `k`) and zeros elsewhere."""
+    """A matrix with ones on its k-th diagonal (above the main one for positive `k`) and zeros elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     sides = _sides("eye", n_rows, n_cols)
     matrix = equal(diagonals(*sides), _offset(k, sides))
     return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "eye"))
 
 
 def tri(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Node:
-    """A matrix with ones on and below its k-th diagonal and zeros above; `dtype=wg.bool` makes it a mask."""
+    """A matrix with ones on and below its k-th diagonal and zeros above; `dtype=wg.bool` makes it a mask.
+
+    >>> import wengert as wg
+    >>> wg.tri(2, 3).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
+    """
     sides = _sides("tri", n_rows, n_cols)
     matrix = less(diagonals(*sides), _offset(k, sides) + 1)
     return to_device(cast(matrix, _dtype_or(dtype, default_float)), check_device(device, "tri"))
@@ -290,13 +339,23 @@ def _matrix(x: Any, name: str) -> Node:
 
 
 def tril(x: Any, /, k: int = 0) -> Node:
-    """`x` with zeros above the k-th diagonal of its last two axes."""
+    """`x` with zeros above the k-th diagonal of its last two axes.
+
+    >>> import wengert as wg
+    >>> wg.tril(wg.ones((2, 2))).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
     x = _matrix(x, "tril")
     return where(less(diagonals(*x.shape[-2:]), _offset(k, x.shape[-2:]) + 1), x, literal(0, x.dtype, x.device))
 
 
 def triu(x: Any, /, k: int = 0) -> Node:
-    """`x` with zeros below the k-th diagonal of its last two axes."""
+    """`x` with zeros below the k-th diagonal of its last two axes.
+
+    >>> import wengert as wg
+    >>> wg.triu(wg.ones((2, 2))).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
     x = _matrix(x, "triu")
     return where(greater_equal(diagonals(*x.shape[-2:]), _offset(k, x.shape[-2:])), x, literal(0, x.dtype, x.device))
 
@@ -305,14 +364,26 @@ def triu(x: Any, /, k: int = 0) -> Node:
 
 
 def broadcast_arrays(*arrays: Any) -> list[Node]:
-    """The values, each repeated to the shape they all broadcast to."""
+    """The values, each repeated to the shape they all broadcast to.
+
+    >>> import wengert as wg
+    >>> a, b = wg.broadcast_arrays(wg.ones((2, 1)), wg.ones(3))
+    >>> a.shape, b.shape
+    ((2, 3), (2, 3))
+    """
     nodes = [as_node(x) for x in arrays]
     shape = broadcast_shapes("broadcast_arrays", *[x.shape for x in nodes])
     return [broadcast_to(x, shape) for x in nodes]
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Node]:
-    """The coordinates of a grid, one value an axis. With "xy" the first two axes are exchanged, as in a picture."""
+    """The coordinates of a grid, one value an axis. With "xy" the first two axes are exchanged, as in a picture.
+
+    >>> import wengert as wg
+    >>> a, b = wg.meshgrid(wg.arange(2), wg.arange(3))
+    >>> a.tolist(), b.tolist()
+    ([[0, 1], [0, 1], [0, 1]], [[0, 0], [1, 1], [2, 2]])
+    """
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f'meshgrid: indexing is "xy" or "ij", not {indexing!r}')
     nodes = [as_node(x) for x in arrays]
@@ -327,7 +398,12 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Node]:
 
 
 def lerp(start: Any, end: Any, weight: Any) -> Node:
-    """From `start` (weight 0) to `end` (weight 1) on a straight line; both ends are met exactly."""
+    """From `start` (weight 0) to `end` (weight 1) on a straight line; both ends are met exactly.
+
+    >>> import wengert as wg
+    >>> wg.lerp(wg.tensor([0.0, 10.0]), wg.tensor([1.0, 20.0]), 0.5).tolist()
+    [0.5, 15.0]
+    """
     start, end = operands(start, end)
     near_start = start + weight * (end - start)
     near_end = end - (1 - weight) * (end - start)

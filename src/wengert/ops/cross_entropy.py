@@ -109,6 +109,10 @@ def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int | None =
     """Minus the log-probability that `x` (N, C, ...) gives to each target class (N, ...), times the class's weight.
 
     Targets equal to `ignore_index` count for nothing (None: all count); "mean" is over the sum of the others' weights.
+
+    >>> import wengert as wg
+    >>> wg.nll_loss(wg.tensor([[-0.5, -1.0]]), wg.tensor([1])).item()
+    1.0
     """
     x, target = _scores("nll_loss", x, reduction), as_node(target)
     if target.dtype not in INTEGER:

@@ -243,7 +243,12 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> Any:
 
 
 def svdvals(x: Any, /) -> Node:
-    """The singular values of matrices, in descending order."""
+    """The singular values of matrices, in descending order.
+
+    >>> import wengert as wg
+    >>> print(wg.linalg.svdvals(wg.tensor([[3.0, 0.0], [0.0, 4.0]])).numpy().round(4))
+    [4. 3.]
+    """
     return picks(FACTOR_SVD(as_matrices(x, "svdvals"), full_matrices=False))[1]
 
 
@@ -301,7 +306,12 @@ def eigh(x: Any, /, UPLO: str | None = None) -> Eigh:
 
 
 def eigvalsh(x: Any, /, UPLO: str | None = None) -> Node:
-    """The eigenvalues of symmetric matrices, in ascending order; `UPLO` is as in `eigh`."""
+    """The eigenvalues of symmetric matrices, in ascending order; `UPLO` is as in `eigh`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.eigvalsh(wg.tensor([[2.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 2.0]
+    """
     return picks(FACTOR_EIGH(_of_triangle(x, "eigvalsh", UPLO)))[0]
 
 

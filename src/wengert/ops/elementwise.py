@@ -162,6 +162,7 @@ subtract = Binary(
     (1, -1),
     ARITHMETIC,
     "The difference `a - b`.",
+    example=("wg.subtract(wg.tensor([1.0, 2.0]), 3.0).tolist()", "[-2.0, -1.0]"),
     c=wrapping("-"),
     symbolic=lambda s, a, b: a - b,
 )
@@ -171,6 +172,7 @@ multiply = Binary(
     (lambda y, a, b: b, lambda y, a, b: a),
     ARITHMETIC | {bool_: (bool_, bool_)},
     "The product `a * b`.",
+    example=("wg.multiply(wg.tensor([1.0, 2.0]), 3.0).tolist()", "[3.0, 6.0]"),
     c={"c": "multiply"} | wrapping("*") | {"b": "({0} & {1})"},
     symbolic=lambda s, a, b: a * b,
 )
@@ -180,6 +182,7 @@ divide = Binary(
     (lambda y, a, b: 1 / b, lambda y, a, b: -y / b),
     SMOOTH,
     "The quotient `a / b`, a float.",
+    example=("wg.divide(wg.tensor([1.0, 3.0]), 2.0).tolist()", "[0.5, 1.5]"),
     c={"f": "({0} / {1})", "c": "divide"},
     symbolic=lambda s, a, b: a / b,
     domain=((0.4, 3.0),),
@@ -190,6 +193,7 @@ floor_divide = Binary(
     (None, None),
     same(REAL),
     "The quotient `a // b`, rounded towards minus infinity.",
+    example=("wg.floor_divide(wg.tensor([7.0, -7.0]), 2.0).tolist()", "[3.0, -4.0]"),
     c="floor_divide",
     cost=DIVISION,
     symbolic=lambda s, a, b: s.floor(a / b),
@@ -201,6 +205,7 @@ remainder = Binary(
     (1, lambda y, a, b: negative(floor_divide(a, b))),
     same(REAL),
     "The remainder `a % b`, with the sign of `b`.",
+    example=("wg.remainder(wg.tensor([7.0, -7.0]), 4.0).tolist()", "[3.0, 1.0]"),
     c="remainder",
     cost=DIVISION,
     symbolic=lambda s, a, b: a - b * s.floor(a / b),
@@ -212,6 +217,7 @@ positive = Unary(
     (1,),
     same(NUMERIC),
     "The value itself, `+x`.",
+    example=("wg.positive(wg.tensor([1.0, -2.0])).tolist()", "[1.0, -2.0]"),
     c="({0})",
     symbolic=itself,
 )
@@ -221,6 +227,7 @@ reciprocal = Unary(
     (lambda y, x: -y * y,),
     SMOOTH,
     "One over `x`.",
+    example=("wg.reciprocal(wg.tensor([2.0, 4.0])).tolist()", "[0.5, 0.25]"),
     c={"f": "(1 / {0})", "c": "reciprocal"},
     precision="full",
     symbolic=lambda s, x: 1 / x,
@@ -232,6 +239,7 @@ square = Unary(
     (lambda y, x: 2 * x,),
     ARITHMETIC,
     "The square `x * x`.",
+    example=("wg.square(wg.tensor([3.0, -2.0])).tolist()", "[9.0, 4.0]"),
     c="square",
     precision="full",
     cost=SIMPLE,
@@ -267,7 +275,12 @@ power = Binary(
 
 
 def pow(x1: Any, x2: Any, /) -> Node:
-    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication."""
+    """The power `x1 ** x2`. A number for an exponent is part of the program; to the power 2 is a multiplication.
+
+    >>> import wengert as wg
+    >>> wg.pow(wg.tensor([1.0, 2.0, 3.0]), 2).tolist()
+    [1.0, 4.0, 9.0]
+    """
     if recording.autocast is not None:
         x1, x2 = at_precision(power.precision, (x1, x2))
     exponent = float(x2) if type(x2) is Argument else x2
@@ -308,6 +321,7 @@ floor = Rounding(
     (None,),
     same(REAL),
     "The next integer below, in the same dtype.",
+    example=("wg.floor(wg.tensor([1.2, -1.2])).tolist()", "[1.0, -2.0]"),
     c={"f": "floor", "iu": "({0})"},
     cost=SIMPLE,
     symbolic="floor",
@@ -318,6 +332,7 @@ ceil = Rounding(
     (None,),
     same(REAL),
     "The next integer above, in the same dtype.",
+    example=("wg.ceil(wg.tensor([1.2, -1.2])).tolist()", "[2.0, -1.0]"),
     c={"f": "ceil", "iu": "({0})"},
     cost=SIMPLE,
     symbolic="ceiling",
@@ -328,6 +343,7 @@ trunc = Rounding(
     (None,),
     same(REAL),
     "The integer part, in the same dtype.",
+    example=("wg.trunc(wg.tensor([1.7, -1.7])).tolist()", "[1.0, -1.0]"),
     c={"f": "trunc", "iu": "({0})"},
     cost=SIMPLE,
     symbolic=lambda s, x: s.sign(x) * s.floor(s.Abs(x)),
@@ -347,6 +363,7 @@ copysign = Binary(
     (lambda y, a, b: sign(a) * where(signbit(b), -1.0, 1.0), None),
     SMOOTH_REAL,
     "The magnitude of `a` with the sign of `b`.",
+    example=("wg.copysign(wg.tensor([1.0, 2.0]), wg.tensor([-0.0, 3.0])).tolist()", "[-1.0, 2.0]"),
     c="copysign",
     cost=SIMPLE,
 )
@@ -356,6 +373,7 @@ nextafter = Binary(
     (1, None),
     same(FLOATING),
     "The next number after `a` towards `b`.",
+    example=("wg.nextafter(wg.tensor(0.0), 1.0).item() > 0", "True"),
     c="nextafter",
     cost=SIMPLE,
 )

@@ -163,32 +163,61 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward")
     """The discrete Fourier transform along an axis, cut or padded with zeros to `n` elements first.
 
     `norm` says which direction divides by the number of elements: "backward", "forward", or each by its root, "ortho".
+
+    >>> import wengert as wg
+    >>> wg.fft.fft(wg.tensor([1.0, 0.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j), (1+0j)]
     """
     return _record(FFT, "fft", x, _one(n), (axis,), norm)
 
 
 def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    >>> import wengert as wg
+    >>> wg.fft.ifft(wg.tensor([4.0, 0.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j), (1+0j)]
+    """
     return _record(IFFT, "ifft", x, _one(n), (axis,), norm)
 
 
 def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The first half (`n // 2 + 1` elements) of the transform of real values; the rest is its mirror image."""
+    """The first half (`n // 2 + 1` elements) of the transform of real values; the rest is its mirror image.
+
+    >>> import wengert as wg
+    >>> wg.fft.rfft(wg.ones(4)).tolist()
+    [(4+0j), 0j, 0j]
+    """
     return _record(RFFT, "rfft", x, _one(n), (axis,), norm)
 
 
 def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The inverse of `rfft`, real. Without `n` the result has an even number of elements."""
+    """The inverse of `rfft`, real. Without `n` the result has an even number of elements.
+
+    >>> import wengert as wg
+    >>> wg.fft.irfft(wg.tensor([4.0, 0.0, 0.0])).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
     return _record(IRFFT, "irfft", x, _one(n), (axis,), norm)
 
 
 def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The real spectrum of a signal whose second half mirrors the first; `x` is the first half."""
+    """The real spectrum of a signal whose second half mirrors the first; `x` is the first half.
+
+    >>> import wengert as wg
+    >>> wg.fft.hfft(wg.tensor([1.0, 0.0, 0.0])).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
     return _record(IRFFT, "hfft", conjugate(as_node(x)), _one(n), (axis,), _other_way(norm))
 
 
 def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Node:
-    """The inverse of `hfft`."""
+    """The inverse of `hfft`.
+
+    >>> import wengert as wg
+    >>> wg.fft.ihfft(wg.ones(4)).shape
+    (3,)
+    """
     return conj(_record(RFFT, "ihfft", x, _one(n), (axis,), _other_way(norm)))
 
 
@@ -200,24 +229,44 @@ def _other_way(norm: str) -> str:
 
 
 def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
-    """The discrete Fourier transform along some axes (all, if none is named), each cut or padded to its size in `s`."""
+    """The discrete Fourier transform along some axes (all, if none is named), each cut or padded to its size in `s`.
+
+    >>> import wengert as wg
+    >>> wg.fft.fftn(wg.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
     return _record(FFT, "fftn", x, s, axes, norm)
 
 
 def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    >>> import wengert as wg
+    >>> wg.fft.ifftn(wg.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[(1+0j), (1+0j)], [(1+0j), (1+0j)]]
+    """
     return _record(IFFT, "ifftn", x, s, axes, norm)
 
 
 def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Node:
-    """The transform of real values along some axes; of the last of them only the first half is kept."""
+    """The transform of real values along some axes; of the last of them only the first half is kept.
+
+    >>> import wengert as wg
+    >>> wg.fft.rfftn(wg.ones((4, 4))).shape
+    (4, 3)
+    """
     return _record(RFFT, "rfftn", x, s, axes, norm)
 
 
 def irfftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Node:
-    """The inverse of `rfftn`, real."""
+    """The inverse of `rfftn`, real.
+
+    >>> import wengert as wg
+    >>> wg.fft.irfftn(wg.tensor([[4.0, 0.0], [0.0, 0.0]])).shape
+    (2, 2)
+    """
     return _record(IRFFT, "irfftn", x, s, axes, norm)
 
 
@@ -225,22 +274,42 @@ def irfftn(
 
 
 def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
-    """`fftn` along two axes, the last ones unless others are named."""
+    """`fftn` along two axes, the last ones unless others are named.
+
+    >>> import wengert as wg
+    >>> wg.fft.fft2(wg.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
     return _record(FFT, "fft2", x, s, axes, norm)
 
 
 def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
-    """The inverse of `fft2`."""
+    """The inverse of `fft2`.
+
+    >>> import wengert as wg
+    >>> wg.fft.ifft2(wg.tensor([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[(1+0j), (1+0j)], [(1+0j), (1+0j)]]
+    """
     return _record(IFFT, "ifft2", x, s, axes, norm)
 
 
 def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
-    """`rfftn` along two axes, the last ones unless others are named."""
+    """`rfftn` along two axes, the last ones unless others are named.
+
+    >>> import wengert as wg
+    >>> wg.fft.rfft2(wg.ones((4, 4))).shape
+    (4, 3)
+    """
     return _record(RFFT, "rfft2", x, s, axes, norm)
 
 
 def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward") -> Node:
-    """The inverse of `rfft2`, real."""
+    """The inverse of `rfft2`, real.
+
+    >>> import wengert as wg
+    >>> wg.fft.irfft2(wg.tensor([[4.0, 0.0], [0.0, 0.0]])).shape
+    (2, 2)
+    """
     return _record(IRFFT, "irfft2", x, s, axes, norm)
 
 
@@ -258,7 +327,12 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None 
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Node:
-    """The frequencies that the elements of `rfft` stand for, at `d` between samples."""
+    """The frequencies that the elements of `rfft` stand for, at `d` between samples.
+
+    >>> import wengert as wg
+    >>> wg.fft.rfftfreq(4).tolist()
+    [0.0, 0.25, 0.5]
+    """
     return _frequencies("rfftfreq", np.fft.rfftfreq, n, d, dtype, device)
 
 
@@ -284,7 +358,12 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Node:
 
 
 def ifftshift(x: Any, /, *, axes: Any = None) -> Node:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    >>> import wengert as wg
+    >>> wg.fft.ifftshift(wg.tensor([-2.0, -1.0, 0.0, 1.0])).tolist()
+    [0.0, 1.0, -2.0, -1.0]
+    """
     x = as_node(x)
     shifted = normalize_axes(axes, x.ndim, "ifftshift")
     return roll(x, [-(x.shape[axis] // 2) for axis in shifted], shifted)

@@ -52,12 +52,22 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Node:
 
 
 def index_select(x: Any, axis: int, index: Any) -> Node:
-    """The slices of `x` at the places of a 1-d index along an axis, in the index's order."""
+    """The slices of `x` at the places of a 1-d index along an axis, in the index's order.
+
+    >>> import wengert as wg
+    >>> wg.index_select(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, wg.tensor([1])).tolist()
+    [[2.0], [4.0]]
+    """
     return take(x, _vector("index_select", index), axis=axis)
 
 
 def index_add(x: Any, axis: int, index: Any, source: Any, alpha: float = 1) -> Node:
-    """`x` with `alpha` times the slices of `source` added at the places of a 1-d index along an axis."""
+    """`x` with `alpha` times the slices of `source` added at the places of a 1-d index along an axis.
+
+    >>> import wengert as wg
+    >>> wg.index_add(wg.zeros(3), 0, wg.tensor([0, 2, 0]), wg.ones(3)).tolist()
+    [2.0, 0.0, 1.0]
+    """
     x, index = as_node(x), _vector("index_add", index)
     at = normalize_axis(axis, x.ndim, "index_add")
     check_range(index, x.shape[at], "index_add")
@@ -106,7 +116,12 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Node:
 
 
 def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int = -1) -> Node:
-    """`x` with the elements that `take_along_axis` reads replaced by `values`."""
+    """`x` with the elements that `take_along_axis` reads replaced by `values`.
+
+    >>> import wengert as wg
+    >>> wg.put_along_axis(wg.zeros((2, 2)), wg.tensor([[1], [0]]), wg.tensor([[5.0], [6.0]]), 1).tolist()
+    [[0.0, 5.0], [6.0, 0.0]]
+    """
     x = as_node(x)
     wide, index, at = _aligned("put_along_axis", x, indices, axis)
     if wide.shape != x.shape:
@@ -137,13 +152,23 @@ def _with_size(shape: Shape, axis: int, size: int) -> Shape:
 
 
 def gather(x: Any, axis: int, index: Any) -> Node:
-    """For each index the element of `x` at that place along an axis. The index may be shorter along the others."""
+    """For each index the element of `x` at that place along an axis. The index may be shorter along the others.
+
+    >>> import wengert as wg
+    >>> wg.gather(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, wg.tensor([[1], [0]])).tolist()
+    [[2.0], [3.0]]
+    """
     x, index, at = _corner("gather", as_node(x), axis, index)
     return TAKE_ALONG(_cut(x, _with_size(index.shape, at, x.shape[at])), index, axis=at)
 
 
 def scatter(x: Any, axis: int, index: Any, src: Any) -> Node:
-    """`x` with the elements that `gather` reads replaced by those of `src`, an array or a number."""
+    """`x` with the elements that `gather` reads replaced by those of `src`, an array or a number.
+
+    >>> import wengert as wg
+    >>> wg.scatter(wg.zeros(3), 0, wg.tensor([2, 0]), wg.tensor([5.0, 6.0])).tolist()
+    [6.0, 0.0, 5.0]
+    """
     return _write(PUT_ALONG, "scatter", x, axis, index, src)
 
 

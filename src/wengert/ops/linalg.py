@@ -251,6 +251,10 @@ def triangular_solve(a: Any, b: Any, /, *, upper: bool = False, unit_diagonal: b
     """The `x` with `a @ x = b` for a triangular `a`; the other triangle is not looked at.
 
     With `unit_diagonal` the diagonal is taken as ones and is not looked at either. `b` is as in `solve`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.triangular_solve(wg.tensor([[2.0, 0.0], [1.0, 1.0]]), wg.tensor([[2.0], [3.0]])).tolist()
+    [[1.0], [2.0]]
     """
     return solve_triangular(a, b, upper=upper, unitriangular=unit_diagonal)
 
@@ -299,7 +303,12 @@ def inv(x: Any, /) -> Node:
 
 
 def matrix_power(x: Any, n: int, /) -> Node:
-    """The product of `n` copies of square matrices; of their inverses if `n` is negative; the identity if it is 0."""
+    """The product of `n` copies of square matrices; of their inverses if `n` is negative; the identity if it is 0.
+
+    >>> import wengert as wg
+    >>> wg.linalg.matrix_power(wg.tensor([[1.0, 1.0], [0.0, 1.0]]), 3).tolist()
+    [[1.0, 3.0], [0.0, 1.0]]
+    """
     x = as_matrices(x, "matrix_power", square=True)
     if not isinstance(n, (int, np.integer)):
         raise DTypeError(f"matrix_power: the power is an integer, not {n!r}")

@@ -69,13 +69,23 @@ def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
 
 
 def l1_loss(x: Any, target: Any, reduction: str = "mean") -> Node:
-    """The absolute difference."""
+    """The absolute difference.
+
+    >>> import wengert as wg
+    >>> wg.l1_loss(wg.tensor([1.0, 2.0]), wg.tensor([0.0, 0.0])).item()
+    1.5
+    """
     x, target = pair("l1_loss", x, target)
     return reduce("l1_loss", absolute(x - target), reduction)
 
 
 def smooth_l1_loss(x: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Node:
-    """`d**2 / (2 * beta)` where the absolute difference d is below `beta`, `d - beta / 2` from there on."""
+    """`d**2 / (2 * beta)` where the absolute difference d is below `beta`, `d - beta / 2` from there on.
+
+    >>> import wengert as wg
+    >>> wg.smooth_l1_loss(wg.tensor([0.0, 3.0]), wg.tensor([0.0, 0.0])).item()
+    1.25
+    """
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta is not negative, as {beta!r} is")
     if beta == 0:
@@ -87,7 +97,12 @@ def smooth_l1_loss(x: Any, target: Any, reduction: str = "mean", beta: float = 1
 
 
 def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Node:
-    """`d**2 / 2` where the absolute difference d is at most `delta`, `delta * (d - delta / 2)` beyond."""
+    """`d**2 / 2` where the absolute difference d is at most `delta`, `delta * (d - delta / 2)` beyond.
+
+    >>> import wengert as wg
+    >>> wg.huber_loss(wg.tensor([0.0, 3.0]), wg.tensor([0.0, 0.0])).item()
+    1.25
+    """
     if not delta > 0:
         raise ArgumentError(f"huber_loss: delta is positive, not {delta!r}")
     return smooth_l1_loss(x, target, reduction, delta) * delta
@@ -97,7 +112,12 @@ def huber_loss(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0)
 
 
 def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Node:
-    """`-(t log p + (1 - t) log(1 - p))` for probabilities p; each logarithm is held at -100 or above."""
+    """`-(t log p + (1 - t) log(1 - p))` for probabilities p; each logarithm is held at -100 or above.
+
+    >>> import wengert as wg
+    >>> print(wg.binary_cross_entropy(wg.tensor([0.5, 0.5]), wg.tensor([0.0, 1.0])).numpy().round(4))
+    0.6931
+    """
     x, target = pair("binary_cross_entropy", x, target)
     wide = widened(x)
     yes, no = clip(log(wide), min=-100.0), clip(log1p(-wide), min=-100.0)
@@ -108,7 +128,12 @@ def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: str
 def binary_cross_entropy_with_logits(
     x: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Node:
-    """`binary_cross_entropy(sigmoid(x), target)`, exact for logits of any size; positive targets weigh `pos_weight`."""
+    """`binary_cross_entropy(sigmoid(x), target)`, exact for logits of any size; positive targets weigh `pos_weight`.
+
+    >>> import wengert as wg
+    >>> print(wg.binary_cross_entropy_with_logits(wg.tensor([0.0, 0.0]), wg.tensor([0.0, 1.0])).numpy().round(4))
+    0.6931
+    """
     name = "binary_cross_entropy_with_logits"
     x, target = pair(name, x, target)
     yes = target if pos_weight is None else weighted(name, target, pos_weight)
@@ -120,6 +145,10 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
     """`t * (log t - x)` for log-probabilities `x`; targets are probabilities, or their logarithms with `log_target`.
 
     `reduction` may also be "batchmean": the sum over the size of the first axis, which is the divergence itself.
+
+    >>> import wengert as wg
+    >>> wg.kl_div(wg.log(wg.tensor([0.5, 0.5])), wg.tensor([0.5, 0.5]), reduction="sum").item()
+    0.0
     """
     x, target = pair("kl_div", x, target)
     if log_target:
@@ -138,6 +167,10 @@ def poisson_nll_loss(
     """The negative log-likelihood of counts under a Poisson distribution of rate exp(x), or `x` without `log_input`.
 
     Without `full` the term that depends on the target alone is left out; with it, Stirling's formula above 1.
+
+    >>> import wengert as wg
+    >>> wg.poisson_nll_loss(wg.tensor([0.0]), wg.tensor([2.0])).item()
+    1.0
     """
     x, target = pair("poisson_nll_loss", x, target)
     losses = exp(x) - target * x if log_input else x - target * log(x + eps)
@@ -155,6 +188,10 @@ def gaussian_nll_loss(
 
     `var` has the input's shape with some sizes 1, or lacks the last axis, or is a number. One below the bound still has
     the derivative it would have at it. Without `full` the constant is left out.
+
+    >>> import wengert as wg
+    >>> print(wg.gaussian_nll_loss(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([2.0])).numpy().round(4))
+    1.3466
     """
     x, target = operands(x, target)
     shape = broadcast_shapes("gaussian_nll_loss", x.shape, target.shape)
@@ -177,21 +214,36 @@ def positive_part(x: Node) -> Node:
 
 
 def hinge_embedding_loss(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Node:
-    """`x` where the target is 1, `max(0, margin - x)` where it is -1."""
+    """`x` where the target is 1, `max(0, margin - x)` where it is -1.
+
+    >>> import wengert as wg
+    >>> wg.hinge_embedding_loss(wg.tensor([0.5, 0.25]), wg.tensor([1, -1])).item()
+    0.625
+    """
     x, target = pair("hinge_embedding_loss", x, target)
     apart = where(equal(target, 1), 0, positive_part(margin - x))
     return reduce("hinge_embedding_loss", where(equal(target, -1), 0, x) + apart, reduction)
 
 
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Node:
-    """`max(0, margin - target * (input1 - input2))`: a target of 1 wants the first larger, -1 the second."""
+    """`max(0, margin - target * (input1 - input2))`: a target of 1 wants the first larger, -1 the second.
+
+    >>> import wengert as wg
+    >>> wg.margin_ranking_loss(wg.tensor([1.0]), wg.tensor([3.0]), wg.tensor([1])).item()
+    2.0
+    """
     x1, x2 = pair("margin_ranking_loss", input1, input2)
     x1, target = pair("margin_ranking_loss", x1, target)
     return reduce("margin_ranking_loss", positive_part(margin - target * (x1 - x2)), reduction)
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Node:
-    """1 minus the cosine of vectors along the last axis where the target is 1, `max(0, cosine - margin)` where -1."""
+    """1 minus the cosine of vectors along the last axis where the target is 1, `max(0, cosine - margin)` where -1.
+
+    >>> import wengert as wg
+    >>> wg.cosine_embedding_loss(wg.tensor([[1.0, 0.0]]), wg.tensor([[0.0, 1.0]]), wg.tensor([1])).item()
+    1.0
+    """
     x1, x2 = pair("cosine_embedding_loss", input1, input2)
     if x1.ndim not in (1, 2):
         raise ShapeError(f"cosine_embedding_loss: vectors are (N, D) or (D,); their shape is {x1.shape}")
@@ -214,6 +266,10 @@ def triplet_margin_loss(
     """`max(0, margin + |anchor - positive| - |anchor - negative|)`, p-norms along the last axis.
 
     With `swap` the negative's distance is the smaller of those to the anchor and to the positive.
+
+    >>> import wengert as wg
+    >>> wg.triplet_margin_loss(wg.zeros((1, 2)), wg.zeros((1, 2)), wg.tensor([[3.0, 4.0]])).item()
+    0.0
     """
     anchor, positive = pair("triplet_margin_loss", anchor, positive)
     anchor, negative = pair("triplet_margin_loss", anchor, negative)

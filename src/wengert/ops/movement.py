@@ -83,7 +83,12 @@ RESHAPE = _linear_move(
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
-    """The same elements in another shape; one size may be -1 and is worked out. Values never alias: `copy` is free."""
+    """The same elements in another shape; one size may be -1 and is worked out. Values never alias: `copy` is free.
+
+    >>> import wengert as wg
+    >>> wg.reshape(wg.arange(6), (2, -1)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
     x = as_node(x)
     sizes = as_shape(shape, "reshape")
     if sizes == x.shape:
@@ -103,7 +108,12 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Node:
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Node:
-    """`x` with axes of size 1 put in, at these places of the result."""
+    """`x` with axes of size 1 put in, at these places of the result.
+
+    >>> import wengert as wg
+    >>> wg.expand_dims(wg.ones((2, 3)), 0).shape
+    (1, 2, 3)
+    """
     x = as_node(x)
     places = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = normalize_axes(places, x.ndim + len(places), "expand_dims")
@@ -112,7 +122,12 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Node:
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Node:
-    """`x` without these axes of size 1; without all of them if no axis is named."""
+    """`x` without these axes of size 1; without all of them if no axis is named.
+
+    >>> import wengert as wg
+    >>> wg.squeeze(wg.ones((1, 3, 1)), 0).shape
+    (3, 1)
+    """
     x = as_node(x)
     if axis is None:
         return reshape(x, tuple(n for n in x.shape if n != 1))
@@ -124,7 +139,12 @@ def squeeze(x: Any, /, axis: Any = None) -> Node:
 
 
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Node:
-    """`x` with the axes from `start_dim` to `end_dim` made one."""
+    """`x` with the axes from `start_dim` to `end_dim` made one.
+
+    >>> import wengert as wg
+    >>> wg.flatten(wg.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
     x = as_node(x)
     if x.ndim == 0:
         return reshape(x, (1,))
@@ -148,7 +168,12 @@ PERMUTE = _linear_move(
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Node:
-    """`x` with its axes in another order."""
+    """`x` with its axes in another order.
+
+    >>> import wengert as wg
+    >>> wg.permute_dims(wg.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     x = as_node(x)
     order = tuple(normalize_axis(a, x.ndim, "permute_dims") for a in axes)
     if len(order) != x.ndim or len(set(order)) != x.ndim:
@@ -157,7 +182,12 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Node:
 
 
 def matrix_transpose(x: Any, /) -> Node:
-    """`x` with its last two axes exchanged."""
+    """`x` with its last two axes exchanged.
+
+    >>> import wengert as wg
+    >>> wg.linalg.matrix_transpose(wg.ones((2, 3))).shape
+    (3, 2)
+    """
     x = as_node(x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose takes at least two axes; the shape is {x.shape}")
@@ -166,7 +196,12 @@ def matrix_transpose(x: Any, /) -> Node:
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
-    """`x` with two axes exchanged."""
+    """`x` with two axes exchanged.
+
+    >>> import wengert as wg
+    >>> wg.swapaxes(wg.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     x = as_node(x)
     a, b = normalize_axis(axis1, x.ndim, "swapaxes"), normalize_axis(axis2, x.ndim, "swapaxes")
     order = list(range(x.ndim))
@@ -175,7 +210,12 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Node:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Node:
-    """`x` with some axes moved to other places, the rest in their order."""
+    """`x` with some axes moved to other places, the rest in their order.
+
+    >>> import wengert as wg
+    >>> wg.moveaxis(wg.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     x = as_node(x)
     sources = source if isinstance(source, (tuple, list)) else (source,)
     targets = destination if isinstance(destination, (tuple, list)) else (destination,)
@@ -212,7 +252,12 @@ BROADCAST = _linear_move(
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Node:
-    """`x` repeated along axes of size 1, and along new ones in front, to this shape."""
+    """`x` repeated along axes of size 1, and along new ones in front, to this shape.
+
+    >>> import wengert as wg
+    >>> wg.broadcast_to(wg.tensor([1.0, 2.0]), (3, 2)).shape
+    (3, 2)
+    """
     x = as_node(x)
     sizes = as_shape(shape, "broadcast_to")
     if x.shape == sizes:
@@ -291,7 +336,12 @@ FLIP: Op = _linear_move(
 
 
 def flip(x: Any, /, axis: Any = None) -> Node:
-    """`x` with its elements the other way round along these axes (all, if none is named)."""
+    """`x` with its elements the other way round along these axes (all, if none is named).
+
+    >>> import wengert as wg
+    >>> wg.flip(wg.tensor([1.0, 2.0, 3.0])).tolist()
+    [3.0, 2.0, 1.0]
+    """
     x = as_node(x)
     return FLIP(x, axes=normalize_axes(axis, x.ndim, "flip"))
 
@@ -340,7 +390,12 @@ def _several(arrays: Sequence[Any], name: str) -> Sequence[Any]:
 
 
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
-    """Values joined along an axis they have; along one axis after flattening them if `axis` is None."""
+    """Values joined along an axis they have; along one axis after flattening them if `axis` is None.
+
+    >>> import wengert as wg
+    >>> wg.concat([wg.tensor([1.0, 2.0]), wg.tensor([3.0])]).tolist()
+    [1.0, 2.0, 3.0]
+    """
     xs = operands(*_several(arrays, "concat"))
     if not xs:
         raise ArgumentError("concat: there is nothing to join")
@@ -353,7 +408,12 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Node:
 
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
-    """Values of one shape joined along a new axis."""
+    """Values of one shape joined along a new axis.
+
+    >>> import wengert as wg
+    >>> wg.stack([wg.ones(3), wg.zeros(3)]).shape
+    (2, 3)
+    """
     xs = operands(*_several(arrays, "stack"))
     if not xs:
         raise ArgumentError("stack: there is nothing to join")
@@ -365,7 +425,12 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Node:
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Node, ...]:
-    """The values that lie along an axis, each without it."""
+    """The values that lie along an axis, each without it.
+
+    >>> import wengert as wg
+    >>> [row.tolist() for row in wg.unstack(wg.tensor([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "unstack")
     return tuple(squeeze(slice_axis(x, at, i, i + 1), axis=at) for i in range(x.shape[at]))

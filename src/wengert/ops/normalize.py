@@ -78,7 +78,12 @@ def layer_norm(x: Any, normalized_shape: Any, weight: Any = None, bias: Any = No
 
 
 def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Node:
-    """`x` over its root mean square along the last axes, then times `weight`; `eps` is the precision if not given."""
+    """`x` over its root mean square along the last axes, then times `weight`; `eps` is the precision if not given.
+
+    >>> import wengert as wg
+    >>> print(wg.rms_norm(wg.tensor([3.0, 4.0]), (2,)).numpy().round(4))
+    [0.8485 1.1314]
+    """
     x = _floating("rms_norm", x)
     shape, axes = _last_axes("rms_norm", x, normalized_shape)
     wide = widened(x)
@@ -103,7 +108,12 @@ def _with_channels(name: str, x: Any) -> Node:
 
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Node:
-    """`x` (N, C, ...) with mean 0 and variance 1 over each of `num_groups` groups of channels."""
+    """`x` (N, C, ...) with mean 0 and variance 1 over each of `num_groups` groups of channels.
+
+    >>> import wengert as wg
+    >>> wg.group_norm(wg.ones((2, 6, 4)), 3).shape
+    (2, 6, 4)
+    """
     x = _with_channels("group_norm", x)
     channels = x.shape[1]
     if not isinstance(num_groups, int) or num_groups < 1 or channels % num_groups:
@@ -163,7 +173,12 @@ def normalized_by_channel(
 
 
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Node:
-    """`x` (N, C, ...) over a power of the mean square of `size` neighbouring channels."""
+    """`x` (N, C, ...) over a power of the mean square of `size` neighbouring channels.
+
+    >>> import wengert as wg
+    >>> wg.local_response_norm(wg.ones((1, 4, 2)), 2).shape
+    (1, 4, 2)
+    """
     x = _with_channels("local_response_norm", x)
     if not isinstance(size, int) or size < 1:
         raise ArgumentError(f"local_response_norm: size is an integer of at least 1, not {size!r}")
@@ -223,7 +238,12 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 def cosine_similarity(x1: Any, x2: Any, axis: int = 1, eps: float = 1e-8) -> Node:
-    """The cosine of the angle between vectors along an axis; a vector shorter than `eps` counts as that long."""
+    """The cosine of the angle between vectors along an axis; a vector shorter than `eps` counts as that long.
+
+    >>> import wengert as wg
+    >>> wg.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[3.0, 0.0]])).tolist()
+    [1.0]
+    """
     a, b = operands(x1, x2)
     require_floating("cosine_similarity", a, b)
     at = normalize_axis(axis, max(a.ndim, b.ndim), "cosine_similarity") - max(a.ndim, b.ndim)

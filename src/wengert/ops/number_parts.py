@@ -27,6 +27,7 @@ gcd = Binary(
     None,
     same(INTEGER),
     "The greatest common divisor of integers; 0 of two zeros.",
+    example=("wg.gcd(wg.tensor([12]), 18).tolist()", "[6]"),
     c="gcd",
 )
 

@@ -124,6 +124,10 @@ def max_pool2d(
     """The largest element of each window over the last two axes. The stride is the kernel's size if not given.
 
     The derivative goes to the first of elements that tie. With `return_indices` also the place of each in its plane.
+
+    >>> import wengert as wg
+    >>> wg.max_pool2d(wg.reshape(wg.arange(16.0), (1, 1, 4, 4)), 2).tolist()
+    [[[[5.0, 7.0], [13.0, 15.0]]]]
     """
     return _max("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -197,7 +201,12 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Node:
-    """The mean of each window over the last axis; the padding's zeros count unless `count_include_pad` is False."""
+    """The mean of each window over the last axis; the padding's zeros count unless `count_include_pad` is False.
+
+    >>> import wengert as wg
+    >>> wg.avg_pool1d(wg.tensor([[[1.0, 3.0, 5.0, 7.0]]]), 2).tolist()
+    [[[2.0, 6.0]]]
+    """
     return _average("avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -210,7 +219,12 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Node:
-    """The mean of each window over the last two axes; with `divisor_override` the sum over that number."""
+    """The mean of each window over the last two axes; with `divisor_override` the sum over that number.
+
+    >>> import wengert as wg
+    >>> wg.avg_pool2d(wg.ones((1, 3, 8, 8)), 2).shape
+    (1, 3, 4, 4)
+    """
     return _average("avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -236,7 +250,12 @@ def avg_pool3d(
 
 
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Node:
-    """The windows of `x` (N, C, H, W) as columns: (N, C * KH * KW, windows)."""
+    """The windows of `x` (N, C, H, W) as columns: (N, C * KH * KW, windows).
+
+    >>> import wengert as wg
+    >>> wg.unfold(wg.ones((1, 2, 4, 4)), 2).shape
+    (1, 8, 9)
+    """
     x = check_axes("unfold", 2, x)
     kernel, apart = per_axis(kernel_size, 2, "unfold", "kernel_size"), per_axis(dilation, 2, "unfold", "dilation")
     around = per_axis(padding, 2, "unfold", "padding", least=0)
@@ -252,7 +271,12 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
 
 
 def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Node:
-    """The sum of overlapping windows given as columns (N, C * KH * KW, windows): the transpose of `unfold`."""
+    """The sum of overlapping windows given as columns (N, C * KH * KW, windows): the transpose of `unfold`.
+
+    >>> import wengert as wg
+    >>> wg.fold(wg.ones((1, 4, 4)), output_size=(4, 4), kernel_size=2, stride=2).shape
+    (1, 1, 4, 4)
+    """
     x = as_node(x)
     sizes, kernel = per_axis(output_size, 2, "fold", "output_size"), per_axis(kernel_size, 2, "fold", "kernel_size")
     apart, steps = per_axis(dilation, 2, "fold", "dilation"), per_axis(stride, 2, "fold", "stride")

@@ -113,7 +113,12 @@ def tile(x: Any, repetitions: Any, /) -> Node:
 
 
 def rot90(x: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Node:
-    """`x` turned by 90 degrees `k` times in the plane of two axes, from the first towards the second."""
+    """`x` turned by 90 degrees `k` times in the plane of two axes, from the first towards the second.
+
+    >>> import wengert as wg
+    >>> wg.rot90(wg.tensor([[1, 2], [3, 4]])).tolist()
+    [[2, 4], [1, 3]]
+    """
     x = as_node(x)
     if len(axes) != 2:
         raise ArgumentError(f"rot90 turns in the plane of two axes, not of {tuple(axes)}")
@@ -154,7 +159,12 @@ def split(x: Any, split_size_or_sections: Any, axis: int = 0) -> tuple[Node, ...
 
 
 def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Node, ...]:
-    """At most this many parts of `x` along an axis, all of one size but the last."""
+    """At most this many parts of `x` along an axis, all of one size but the last.
+
+    >>> import wengert as wg
+    >>> [part.tolist() for part in wg.chunk(wg.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
     x = as_node(x)
     if not isinstance(chunks, (int, np.integer)) or chunks < 1:
         raise ArgumentError(f"chunk: the number of parts is positive, not {chunks!r}")

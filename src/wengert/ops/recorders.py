@@ -8,6 +8,7 @@ It, `add`, `negative`, `conj` and `real` are what every rule is made of, and sta
 Of complex values the derivative is that of a holomorphic function: a tangent is multiplied with it, a cotangent with
 its conjugate. A function that is not holomorphic gives its two rules for complex values as `parts`.
 
+`example` is a line of code and what it gives; it ends the docstring of the public function, and doctest runs it there.
 `table` maps the dtype in which the operands meet to the dtype they are computed in and that of the result. `c` is the
 op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype; see kernels/writer.py.
 """
@@ -15,6 +16,7 @@ op in C: a template over the operands `{0}`, `{1}`, ..., or one a kind of dtype;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import cleandoc
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -54,6 +56,7 @@ class Elementwise(Op):
         table: Table,
         doc: str,
         *,
+        example: tuple[str, str] | None = None,
         c: Template = None,
         precision: Precision = None,
         parts: Parts | None = None,
@@ -83,7 +86,7 @@ class Elementwise(Op):
         self.derivative = derivative
         self.table = table
         self.__name__ = name
-        self.__doc__ = doc
+        self.__doc__ = doc if example is None else _with_example(doc, *example)
 
     def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
         """The dtype computed in and that of the result, for operands that meet in `dtype`."""
@@ -144,6 +147,11 @@ def _factor(derivative: Node, v: Node) -> Node:
 def _conjugate_factor(derivative: Node, v: Node) -> Node:
     factor = derivative if derivative.dtype is v.dtype else cast(derivative, v.dtype)
     return conj.record(factor) if factor.dtype.kind == "c" else factor
+
+
+def _with_example(doc: str, code: str, result: str) -> str:
+    """The docstring of an op with an example: what is written, and what it gives."""
+    return f"{cleandoc(doc)}\n\n>>> import wengert as wg\n>>> {code}\n{result}"
 
 
 class Unary(Elementwise):
@@ -227,6 +235,7 @@ add = Binary(
     (1, 1),
     ARITHMETIC | {bool_: (bool_, bool_)},
     "The sum `a + b`.",
+    example=("wg.add(wg.tensor([1.0, 2.0]), 3.0).tolist()", "[4.0, 5.0]"),
     c=wrapping("+") | {"b": "({0} | {1})"},
     symbolic=lambda s, a, b: a + b,
 )
@@ -236,6 +245,7 @@ negative: Unary = Unary(
     (-1,),
     ARITHMETIC,
     "The negative `-x`.",
+    example=("wg.negative(wg.tensor([1.0, -2.0])).tolist()", "[-1.0, 2.0]"),
     c={"fc": "(-{0})", "iu": "(({T})(0 - ({U}){0}))"},
     symbolic=lambda s, x: -x,
 )
@@ -245,6 +255,7 @@ conj: Unary = Unary(
     (1,),
     same(NUMERIC),
     "The complex conjugate.",
+    example=("wg.conj(wg.tensor([1 + 2j])).tolist()", "[(1-2j)]"),
     c={"fiu": "({0})", "c": "conj"},
     symbolic=itself,
     parts=Parts(pull=lambda g, y, x: conj(g), push=lambda t, y, x: conj(t)),
@@ -255,6 +266,7 @@ real: Unary = Unary(
     (1,),
     TO_PART,
     "The real part.",
+    example=("wg.real(wg.tensor([1 + 2j])).tolist()", "[1.0]"),
     c={"f": "({0})", "c": "real"},
     symbolic=itself,
     parts=Parts(pull=lambda g, y, x: cast(g, x.dtype), push=lambda t, y, x: real(t)),

@@ -79,7 +79,12 @@ def dtype_of_sum(x: Node, dtype: Any) -> np.dtype[Any]:
 
 
 def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The sum of the elements along some axes (all, if none is named)."""
+    """The sum of the elements along some axes (all, if none is named).
+
+    >>> import wengert as wg
+    >>> wg.sum(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0).tolist()
+    [4.0, 6.0]
+    """
     x = as_node(x)
     x = cast(x, dtype_of_sum(x, dtype))
     return SUM(x, axes=normalize_axes(axis, x.ndim, "sum"), keepdims=keepdims)
@@ -137,12 +142,22 @@ def _require_elements(name: str, x: Node, axes: tuple[int, ...]) -> None:
 
 
 def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """The largest element along some axes. Elements that tie share its derivative equally."""
+    """The largest element along some axes. Elements that tie share its derivative equally.
+
+    >>> import wengert as wg
+    >>> wg.max(wg.tensor([[1.0, 5.0], [3.0, 2.0]]), axis=0).tolist()
+    [3.0, 5.0]
+    """
     return _record_extreme(MAX, x, axis, keepdims)
 
 
 def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """The smallest element along some axes. Elements that tie share its derivative equally."""
+    """The smallest element along some axes. Elements that tie share its derivative equally.
+
+    >>> import wengert as wg
+    >>> wg.min(wg.tensor([[1.0, 5.0], [3.0, 2.0]]), axis=0).tolist()
+    [1.0, 2.0]
+    """
     return _record_extreme(MIN, x, axis, keepdims)
 
 
@@ -160,7 +175,12 @@ def _multiply_along(x: Node, axis: int) -> Node:
 
 
 def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Node:
-    """The product of the elements along some axes. Its derivative is exact with any number of zeros among them."""
+    """The product of the elements along some axes. Its derivative is exact with any number of zeros among them.
+
+    >>> import wengert as wg
+    >>> wg.prod(wg.tensor([2.0, 3.0, 4.0])).item()
+    24.0
+    """
     x = as_node(x)
     x = cast(x, dtype_of_sum(x, dtype))
     axes = normalize_axes(axis, x.ndim, "prod")
@@ -210,19 +230,34 @@ ALL, ANY = _truth("all", np.all), _truth("any", np.any)
 
 
 def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """Whether all elements along some axes are true (not zero)."""
+    """Whether all elements along some axes are true (not zero).
+
+    >>> import wengert as wg
+    >>> wg.all(wg.tensor([[True, True], [True, False]]), axis=1).tolist()
+    [True, False]
+    """
     x = as_node(x)
     return ALL(x, axes=normalize_axes(axis, x.ndim, "all"), keepdims=keepdims)
 
 
 def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """Whether any element along some axes is true (not zero)."""
+    """Whether any element along some axes is true (not zero).
+
+    >>> import wengert as wg
+    >>> wg.any(wg.tensor([[False, True], [False, False]]), axis=1).tolist()
+    [True, False]
+    """
     x = as_node(x)
     return ANY(x, axes=normalize_axes(axis, x.ndim, "any"), keepdims=keepdims)
 
 
 def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """How many elements along some axes are not zero."""
+    """How many elements along some axes are not zero.
+
+    >>> import wengert as wg
+    >>> wg.count_nonzero(wg.tensor([0.0, 2.0, 3.0])).item()
+    2
+    """
     x = as_node(x)
     return sum(cast(not_equal(x, 0) if x.dtype is not bool_ else x, int64), axis=axis, keepdims=keepdims)
 
@@ -256,12 +291,22 @@ def _record_position(op: Op, x: Any, axis: int | None, keepdims: bool) -> Node:
 
 
 def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
-    """Where along an axis the largest element is (the first, if several tie); in the flattened value without one."""
+    """Where along an axis the largest element is (the first, if several tie); in the flattened value without one.
+
+    >>> import wengert as wg
+    >>> wg.argmax(wg.tensor([[1.0, 3.0, 2.0], [9.0, 0.0, 0.0]]), axis=1).tolist()
+    [1, 0]
+    """
     return _record_position(ARGMAX, x, axis, keepdims)
 
 
 def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Node:
-    """Where along an axis the smallest element is (the first, if several tie); in the flattened value without one."""
+    """Where along an axis the smallest element is (the first, if several tie); in the flattened value without one.
+
+    >>> import wengert as wg
+    >>> wg.argmin(wg.tensor([3.0, 1.0, 2.0])).item()
+    1
+    """
     return _record_position(ARGMIN, x, axis, keepdims)
 
 
@@ -291,7 +336,12 @@ def in_float32(statistic: Callable[..., Node]) -> Callable[..., Node]:
 
 @in_float32
 def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """The mean of the elements along some axes."""
+    """The mean of the elements along some axes.
+
+    >>> import wengert as wg
+    >>> wg.mean(wg.tensor([[1.0, 2.0], [3.0, 6.0]]), axis=1).tolist()
+    [1.5, 4.5]
+    """
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "mean")
     count = _count(x, axes)
@@ -303,6 +353,10 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     """The variance along some axes: squared distances from the mean, summed, over the count minus `correction`.
 
     A distance is the absolute value of a difference: the variance of complex values is real.
+
+    >>> import wengert as wg
+    >>> wg.var(wg.tensor([1.0, 3.0])).item()
+    1.0
     """
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "var")
@@ -319,7 +373,12 @@ def _squared_size(x: Node) -> Node:
 
 @in_float32
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Node:
-    """The standard deviation along some axes, the root of `var`."""
+    """The standard deviation along some axes, the root of `var`.
+
+    >>> import wengert as wg
+    >>> wg.std(wg.tensor([1.0, 3.0])).item()
+    1.0
+    """
     return safe_sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
@@ -331,7 +390,12 @@ def safe_sqrt(x: Node) -> Node:
 
 @in_float32
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Node:
-    """The vector norm of some order along some axes; the derivative of the 2-norm at 0 is 0."""
+    """The vector norm of some order along some axes; the derivative of the 2-norm at 0 is 0.
+
+    >>> import wengert as wg
+    >>> wg.norm(wg.tensor([3.0, 4.0])).item()
+    5.0
+    """
     x = _as_inexact(as_node(x))
     if ord == 2:
         return safe_sqrt(sum(_squared_size(x), axis=axis, keepdims=keepdims))
@@ -351,7 +415,12 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> No
 
 @in_float32
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Node:
-    """`log(sum(exp(x)))` along some axes, without overflow. Of complex values the largest real part is taken out."""
+    """`log(sum(exp(x)))` along some axes, without overflow. Of complex values the largest real part is taken out.
+
+    >>> import wengert as wg
+    >>> print(wg.logsumexp(wg.tensor([0.0, 0.0])).numpy().round(4))
+    0.6931
+    """
     x = _as_inexact(as_node(x))
     axes = normalize_axes(axis, x.ndim, "logsumexp")
     if x.size == 0:

@@ -30,7 +30,12 @@ def _regrouped(x: Node, split: Sequence[int], order: Sequence[int], shape: Seque
 
 
 def pixel_shuffle(x: Any, upscale_factor: int) -> Node:
-    """Channels become pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+    """Channels become pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r).
+
+    >>> import wengert as wg
+    >>> wg.pixel_shuffle(wg.ones((1, 4, 2, 2)), 2).shape
+    (1, 1, 4, 4)
+    """
     x = as_node(x)
     r = _factor("pixel_shuffle", x, upscale_factor)
     channels, height, width = x.shape[-3:]
@@ -41,7 +46,12 @@ def pixel_shuffle(x: Any, upscale_factor: int) -> Node:
 
 
 def pixel_unshuffle(x: Any, downscale_factor: int) -> Node:
-    """Pixels become channels: (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+    """Pixels become channels: (..., C, H * r, W * r) to (..., C * r * r, H, W).
+
+    >>> import wengert as wg
+    >>> wg.pixel_unshuffle(wg.ones((1, 1, 4, 4)), 2).shape
+    (1, 4, 2, 2)
+    """
     x = as_node(x)
     r = _factor("pixel_unshuffle", x, downscale_factor)
     channels, height, width = x.shape[-3:]

@@ -100,7 +100,12 @@ def cumulative_sum(x: Any, /, axis: int | None = None, dtype: Any = None, includ
 
 
 def cumulative_prod(x: Any, /, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Node:
-    """The running product along an axis, beginning with 1 if `include_initial`. One axis alone need not be named."""
+    """The running product along an axis, beginning with 1 if `include_initial`. One axis alone need not be named.
+
+    >>> import wengert as wg
+    >>> wg.cumulative_prod(wg.tensor([1.0, 2.0, 3.0])).tolist()
+    [1.0, 2.0, 6.0]
+    """
     x = as_node(x)
     at = _only_axis("cumulative_prod", x, axis)
     x = cast(x, dtype_of_sum(x, dtype))
@@ -112,13 +117,23 @@ CUMPROD = _running("cumprod", lambda x, axis: np.cumprod(x, axis, dtype=x.dtype)
 
 
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Node:
-    """The running sum along an axis; of the flattened `x` without one."""
+    """The running sum along an axis; of the flattened `x` without one.
+
+    >>> import wengert as wg
+    >>> wg.cumsum(wg.tensor([1.0, 2.0, 3.0]), 0).tolist()
+    [1.0, 3.0, 6.0]
+    """
     x = as_node(x)
     return cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
 
 
 def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> Node:
-    """The running product along an axis; of the flattened `x` without one. Its derivatives are exact with zeros."""
+    """The running product along an axis; of the flattened `x` without one. Its derivatives are exact with zeros.
+
+    >>> import wengert as wg
+    >>> wg.cumprod(wg.tensor([1.0, 2.0, 3.0]), 0).tolist()
+    [1.0, 2.0, 6.0]
+    """
     x = as_node(x)
     return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis, dtype=dtype)
 
@@ -189,7 +204,13 @@ def cummax(x: Any, /, axis: int = -1) -> ValuesAndIndices:
 
 
 def cummin(x: Any, /, axis: int = -1) -> ValuesAndIndices:
-    """The smallest element so far along an axis, and where it is (the last such place)."""
+    """The smallest element so far along an axis, and where it is (the last such place).
+
+    >>> import wengert as wg
+    >>> values, indices = wg.cummin(wg.tensor([3.0, 1.0, 2.0]), 0)
+    >>> values.tolist(), indices.tolist()
+    ([3.0, 1.0, 1.0], [0, 1, 1])
+    """
     return _record_extreme("cummin", CUMARGMIN, x, axis)
 
 

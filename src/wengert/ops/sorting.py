@@ -83,7 +83,12 @@ SORT: Op = Op(
 
 
 def argsort(x: Any, /, axis: int = -1, descending: bool = False, stable: bool = True) -> Node:
-    """The indices that sort `x` along an axis. Equal elements keep their order, `stable` or not."""
+    """The indices that sort `x` along an axis. Equal elements keep their order, `stable` or not.
+
+    >>> import wengert as wg
+    >>> wg.argsort(wg.tensor([3.0, 1.0, 2.0])).tolist()
+    [1, 2, 0]
+    """
     x = as_node(x)
     return ARGSORT(x, axis=normalize_axis(axis, x.ndim, "argsort"), descending=bool(descending))
 
@@ -141,7 +146,13 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
 
 
 def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> ValuesAndIndices:
-    """The `k`-th smallest element along an axis, counted from 1, and its index."""
+    """The `k`-th smallest element along an axis, counted from 1, and its index.
+
+    >>> import wengert as wg
+    >>> value, index = wg.kthvalue(wg.tensor([3.0, 1.0, 2.0]), 2)
+    >>> value.item(), index.item()
+    (2.0, 2)
+    """
     x = as_node(x)
     at = normalize_axis(axis, x.ndim, "kthvalue")
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= x.shape[at]:
@@ -208,7 +219,12 @@ def _with_last_axis(name: str, x: Node, axis: Any, keepdims: bool) -> tuple[Node
 
 
 def median(x: Any, /, axis: Any = None, keepdims: bool = False) -> Node:
-    """The middle element along some axes; the mean of the two middle ones if their number is even (as in NumPy)."""
+    """The middle element along some axes; the mean of the two middle ones if their number is even (as in NumPy).
+
+    >>> import wengert as wg
+    >>> wg.median(wg.tensor([3.0, 1.0, 2.0])).item()
+    2.0
+    """
     return quantile(x, 0.5, axis=axis, keepdims=keepdims)
 
 

@@ -80,14 +80,26 @@ def max_unpool1d(
 def max_unpool2d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Node:
-    """Zeros, with the values `x` of a `max_pool2d` at the places that it gave. Of two for one place the last stays."""
+    """Zeros, with the values `x` of a `max_pool2d` at the places that it gave. Of two for one place the last stays.
+
+    >>> import wengert as wg
+    >>> values, indices = wg.max_pool2d(wg.ones((1, 1, 4, 4)), 2, return_indices=True)
+    >>> wg.max_unpool2d(values, indices, 2).shape
+    (1, 1, 4, 4)
+    """
     return _unpool("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
 
 
 def max_unpool3d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Node:
-    """Zeros, with the values `x` of a `max_pool3d` at the places that it gave. Of two for one place the last stays."""
+    """Zeros, with the values `x` of a `max_pool3d` at the places that it gave. Of two for one place the last stays.
+
+    >>> import wengert as wg
+    >>> values, indices = wg.max_pool3d(wg.ones((1, 1, 4, 4, 4)), 2, return_indices=True)
+    >>> wg.max_unpool3d(values, indices, 2).shape
+    (1, 1, 4, 4, 4)
+    """
     return _unpool("max_unpool3d", 3, x, indices, kernel_size, stride, padding, output_size)
 
 
@@ -118,12 +130,22 @@ def lp_pool1d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ce
 
 
 def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Node:
-    """The root of the sum of powers of each window over the last two axes."""
+    """The root of the sum of powers of each window over the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.lp_pool2d(wg.ones((1, 1, 4, 4)), 2, 2).tolist()
+    [[[[2.0, 2.0], [2.0, 2.0]]]]
+    """
     return _power_mean(2, x, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Node:
-    """The root of the sum of powers of each window over the last three axes."""
+    """The root of the sum of powers of each window over the last three axes.
+
+    >>> import wengert as wg
+    >>> wg.lp_pool3d(wg.ones((1, 1, 4, 4, 4)), 2, 2).shape
+    (1, 1, 2, 2, 2)
+    """
     return _power_mean(3, x, norm_type, kernel_size, stride, ceil_mode)
 
 

@@ -30,7 +30,12 @@ def _made(name: str, count: Any, sym: bool, dtype: Any, device: Any, values: Cal
 
 
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """A sum of cosines with alternating signs and these weights."""
+    """A sum of cosines with alternating signs and these weights.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.general_cosine(3, a=[0.5, 0.5]).numpy().round(4))
+    [0. 1. 0.]
+    """
     weights = [float(w) for w in a]
     if not weights:
         raise ArgumentError("general_cosine: a holds the weights of the cosines, at least one")
@@ -42,7 +47,12 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: Any =
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """`alpha` less `1 - alpha` times a cosine."""
+    """`alpha` less `1 - alpha` times a cosine.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.general_hamming(3, alpha=0.5).numpy().round(4))
+    [0. 1. 0.]
+    """
     return general_cosine(M, a=(alpha, 1 - alpha), sym=sym, dtype=dtype, device=device)
 
 
@@ -57,34 +67,64 @@ def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> 
 
 
 def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """A raised cosine, 0.08 at its ends."""
+    """A raised cosine, 0.08 at its ends.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.hamming(3).numpy().round(4))
+    [0.08 1.   0.08]
+    """
     return general_hamming(M, sym=sym, dtype=dtype, device=device)
 
 
 def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """Two cosines, with weights 0.42, 0.5 and 0.08."""
+    """Two cosines, with weights 0.42, 0.5 and 0.08.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.blackman(3).numpy().round(4))
+    [-0.  1. -0.]
+    """
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, device=device)
 
 
 def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """Three cosines, with the least side lobes (Nuttall, 1981)."""
+    """Three cosines, with the least side lobes (Nuttall, 1981).
+
+    >>> import wengert as wg
+    >>> print(wg.windows.nuttall(3).numpy().round(4))
+    [4.e-04 1.e+00 4.e-04]
+    """
     return general_cosine(M, a=(0.3635819, 0.4891775, 0.1365995, 0.0106411), sym=sym, dtype=dtype, device=device)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """A triangle, 0 at its ends."""
+    """A triangle, 0 at its ends.
+
+    >>> import wengert as wg
+    >>> wg.windows.bartlett(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
     return _made("bartlett", M, sym, dtype, device, lambda n, m: 1 - np.abs(2 * n / (m - 1) - 1))
 
 
 def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """Half a period of a sine."""
+    """Half a period of a sine.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.cosine(3).numpy().round(4))
+    [0.5 1.  0.5]
+    """
     return _made("cosine", M, sym, dtype, device, lambda n, m: np.sin(np.pi * (n + 0.5) / m))
 
 
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None
 ) -> Node:
-    """`exp(-|n - center| / tau)`; only a window that is not symmetric has a center of its own."""
+    """`exp(-|n - center| / tau)`; only a window that is not symmetric has a center of its own.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.exponential(3).numpy().round(4))
+    [0.3679 1.     0.3679]
+    """
     if sym and center is not None:
         raise ArgumentError("exponential: a symmetric window has its center in the middle; give sym=False")
     if not tau > 0:
@@ -97,14 +137,24 @@ def exponential(
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """A bell of this standard deviation, in samples."""
+    """A bell of this standard deviation, in samples.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.gaussian(3).numpy().round(4))
+    [0.6065 1.     0.6065]
+    """
     if not std > 0:
         raise ArgumentError(f"gaussian: std is positive, not {std!r}")
     return _made("gaussian", M, sym, dtype, device, lambda n, m: np.exp(-(((n - (m - 1) / 2) / std) ** 2) / 2))
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, device: Any = None) -> Node:
-    """Kaiser's window, a ratio of Bessel functions; `beta` says how fast it falls."""
+    """Kaiser's window, a ratio of Bessel functions; `beta` says how fast it falls.
+
+    >>> import wengert as wg
+    >>> print(wg.windows.kaiser(3).numpy().round(4))
+    [1.e-04 1.e+00 1.e-04]
+    """
     if not beta >= 0:
         raise ArgumentError(f"kaiser: beta is not negative, as {beta!r} is")
 
@@ -118,12 +168,22 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, d
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None) -> Node:
-    """A triangle. `periodic` ones, for spectra, begin anew after their last sample."""
+    """A triangle. `periodic` ones, for spectra, begin anew after their last sample.
+
+    >>> import wengert as wg
+    >>> wg.bartlett_window(4).tolist()
+    [0.0, 0.5, 1.0, 0.5]
+    """
     return bartlett(window_length, sym=not periodic, dtype=dtype, device=device)
 
 
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None) -> Node:
-    """Blackman's window, of two cosines."""
+    """Blackman's window, of two cosines.
+
+    >>> import wengert as wg
+    >>> print(wg.blackman_window(4).numpy().round(4))
+    [-0.    0.34  1.    0.34]
+    """
     return blackman(window_length, sym=not periodic, dtype=dtype, device=device)
 
 
@@ -136,7 +196,12 @@ def hamming_window(
     dtype: Any = None,
     device: Any = None,
 ) -> Node:
-    """`alpha - beta * cos(2 pi n / N)`."""
+    """`alpha - beta * cos(2 pi n / N)`.
+
+    >>> import wengert as wg
+    >>> print(wg.hamming_window(4).numpy().round(4))
+    [0.08 0.54 1.   0.54]
+    """
     return general_cosine(window_length, a=(alpha, beta), sym=not periodic, dtype=dtype, device=device)
 
 
@@ -153,5 +218,10 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, device: Any = None
 ) -> Node:
-    """Kaiser's window; `beta` says how fast it falls."""
+    """Kaiser's window; `beta` says how fast it falls.
+
+    >>> import wengert as wg
+    >>> print(wg.kaiser_window(4, beta=5.0).numpy().round(4))
+    [0.0367 0.5529 1.     0.5529]
+    """
     return kaiser(window_length, beta=beta, sym=not periodic, dtype=dtype, device=device)

@@ -17,6 +17,14 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015); with `amsgrad`, the variant that never lets its denominator shrink.
 
     `weight_decay` is added to the gradient, or with `decoupled_weight_decay` taken off the parameter, as AdamW does.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.Adam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.9, -1.9]
     """
 
     slots = ("lr", "betas")
@@ -121,7 +129,16 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient, decayed, in place of the average square (Kingma and Ba, 2015)."""
+    """Adam with the largest gradient, decayed, in place of the average square (Kingma and Ba, 2015).
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.Adamax([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.9, -1.9]
+    """
 
     slots = ("lr", "betas")
 
@@ -169,7 +186,16 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum (Dozat, 2016)."""
+    """Adam with Nesterov's momentum (Dozat, 2016).
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.NAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.8944, -1.8944]
+    """
 
     slots = ("lr", "betas")
 
@@ -231,7 +257,16 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam that holds back its scaling while the average square rests on few gradients (Liu et al., 2020)."""
+    """Adam that holds back its scaling while the average square rests on few gradients (Liu et al., 2020).
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.RAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.8, -1.6]
+    """
 
     slots = ("lr", "betas")
 

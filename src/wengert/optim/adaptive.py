@@ -12,7 +12,16 @@ from wengert.optim.optimizer import Optimizer, descent, working_dtype, zeros_for
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of all squared gradients (Duchi et al., 2011)."""
+    """Steps divided by the root of the sum of all squared gradients (Duchi et al., 2011).
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.Adagrad([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.9, -1.9]
+    """
 
     def __init__(
         self,
@@ -62,6 +71,14 @@ class RMSprop(Optimizer):
     """Steps divided by the root of a running average of squared gradients (Hinton's lecture, 2012).
 
     `centered` subtracts the square of the average gradient first, which makes it a variance.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.RMSprop([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.0, -1.0]
     """
 
     slots = ("lr", "momentum")
@@ -120,7 +137,16 @@ class RMSprop(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps as large as past steps, in the ratio of the gradient to past gradients (Zeiler, 2012)."""
+    """Steps as large as past steps, in the ratio of the gradient to past gradients (Zeiler, 2012).
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = wg.optim.Adadelta([w], lr=1.0)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> [round(v, 4) for v in w.tolist()]
+    [0.9968, -1.9968]
+    """
 
     def __init__(
         self,

@@ -54,7 +54,16 @@ class _Several(LRScheduler):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules at once, each multiplying what the one before has set."""
+    """Several schedules at once, each multiplying what the one before has set.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> parts = [wg.optim.ConstantLR(optimizer, 0.5), wg.optim.ExponentialLR(optimizer, 0.5)]
+    >>> schedule = wg.optim.ChainedScheduler(parts)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.25]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         super().__init__(schedulers, optimizer)

@@ -44,7 +44,15 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Clip every element of the gradients to between `-clip_value` and `clip_value`."""
+    """Clip every element of the gradients to between `-clip_value` and `clip_value`.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([3.0, 0.5], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> wg.nn.utils.clip_grad_value_([w], 1.0)
+    >>> w.grad.tolist()
+    [1.0, 0.5]
+    """
     if clip_value < 0:
         raise ArgumentError(f"clip_grad_value_: clip_value cannot be negative, but is {clip_value!r}")
     with wg.no_grad():

@@ -12,7 +12,15 @@ from wengert.optim.schedule import LRScheduler, checked, one_each
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Down to `eta_min` in `T_max` epochs along half a cosine, and up again."""
+    """Down to `eta_min` in `T_max` epochs along half a cosine, and up again.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.CosineAnnealingLR(optimizer, T_max=2)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
@@ -33,7 +41,15 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to `eta_min` in `T_0` epochs, then again from the top in `T_mult` times as many, and so on."""
+    """Half a cosine down to `eta_min` in `T_0` epochs, then again from the top in `T_mult` times as many, and so on.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -88,6 +104,13 @@ class OneCycleLR(LRScheduler):
     Starts at `max_lr / div_factor`, is at the top after `pct_start` of the steps, ends at the start divided by
     `final_div_factor`. With `cycle_momentum`, momentum (or the first beta) goes from `max_momentum` down to
     `base_momentum` and back. `three_phase`: down as it went up, and then on to the end.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.52]
     """
 
     def __init__(

@@ -42,6 +42,12 @@ class ParameterGroup(MutableMapping[str, Any]):
     `slots` names the options that are kept in tensors. Setting one assigns it; reading one gives the number it is then,
     a tuple of them for `betas`. While a function is recorded that is not known, and what is read stands for the number.
     `changed` is called when anything else was set.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=0.1)
+    >>> (group,) = optimizer.param_groups
+    >>> group["lr"]
+    0.1
     """
 
     def __init__(

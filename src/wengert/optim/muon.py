@@ -21,6 +21,14 @@ class Muon(Optimizer):
 
     `adjust_lr_fn`: "original" multiplies the learning rate of an (a, b) matrix by sqrt(max(1, a / b)),
     "match_rms_adamw" by 0.2 * sqrt(max(a, b)), so that AdamW's learning rate fits.
+
+    >>> import wengert as wg
+    >>> w = wg.ones((2, 2), requires_grad=True)
+    >>> optimizer = wg.optim.Muon([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.shape
+    (2, 2)
     """
 
     slots = ("lr", "momentum")

@@ -16,6 +16,14 @@ class ReduceLROnPlateau(LRScheduler):
 
     Better is by more than `threshold`, relative ("rel") or absolute ("abs"), down (`mode` "min") or up ("max"). After a
     reduction, `cooldown` epochs are not counted.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.ReduceLROnPlateau(optimizer, patience=0, factor=0.5)
+    >>> for loss in (1.0, 1.0):
+    ...     schedule.step(loss)
+    >>> optimizer.param_groups[0]["lr"]
+    0.5
     """
 
     def __init__(

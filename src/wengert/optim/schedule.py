@@ -19,6 +19,12 @@ class LRScheduler:
     """The base of the schedules. One's own defines `get_lr`: the learning rate of each group at `last_epoch`.
 
     `last_epoch` other than -1 goes on where an optimizer whose state was loaded had come to.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.StepLR(optimizer, step_size=1, gamma=0.1)
+    >>> isinstance(schedule, wg.optim.LRScheduler)
+    True
     """
 
     _unsaved: ClassVar[tuple[str, ...]] = ("optimizer",)
@@ -101,7 +107,15 @@ def one_each(name: str, value: Any, groups: Sequence[ParameterGroup]) -> list[An
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the epoch (or a list of functions, one a group)."""
+    """The first rate times a function of the epoch (or a list of functions, one a group).
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.LambdaLR(optimizer, lambda step: 0.5**step)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.5]
+    """
 
     _unsaved = ("optimizer", "lr_lambdas")
 
@@ -164,7 +178,15 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the `milestones`; one that is named twice counts twice."""
+    """Times `gamma` at each of the `milestones`; one that is named twice counts twice.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.MultiStepLR(optimizer, milestones=[1], gamma=0.1)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -182,7 +204,15 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times `factor` for the first `total_iters` epochs."""
+    """Times `factor` for the first `total_iters` epochs.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -203,7 +233,15 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """From `start_factor` to `end_factor` times the rate in `total_iters` epochs, in a straight line: a warm-up."""
+    """From `start_factor` to `end_factor` times the rate in `total_iters` epochs, in a straight line: a warm-up.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.75]
+    """
 
     def __init__(
         self,
@@ -236,7 +274,15 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch."""
+    """Times `gamma` every epoch.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -247,7 +293,15 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """To 0 in `total_iters` epochs, as a power of what remains of them."""
+    """To 0 in `total_iters` epochs, as a power of what remains of them.
+
+    >>> import wengert as wg
+    >>> optimizer = wg.optim.SGD([wg.ones(2, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.PolynomialLR(optimizer, total_iters=2)
+    >>> schedule.step()
+    >>> [round(v, 4) for v in schedule.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters

@@ -88,24 +88,56 @@ class AveragedModel(Module):
 
 
 def get_swa_avg_fn() -> AverageFn:
-    """The function for `AveragedModel` that gives every model the same weight."""
+    """The function for `AveragedModel` that gives every model the same weight.
+
+    >>> import wengert as wg
+    >>> model = wg.nn.Linear(2, 1)
+    >>> averaged = wg.optim.AveragedModel(model, avg_fn=wg.optim.get_swa_avg_fn())
+    >>> averaged.update_parameters(model)
+    >>> averaged(wg.ones((1, 2))).shape
+    (1, 1)
+    """
     return lambda average, value, count: average + (value - average) / (count + 1).astype(_floating(average))
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> AverageFn:
-    """The function for `AveragedModel` that gives decay * average + (1 - decay) * parameter."""
+    """The function for `AveragedModel` that gives decay * average + (1 - decay) * parameter.
+
+    >>> import wengert as wg
+    >>> model = wg.nn.Linear(2, 1)
+    >>> averaged = wg.optim.AveragedModel(model, avg_fn=wg.optim.get_ema_avg_fn(0.9))
+    >>> averaged.update_parameters(model)
+    >>> averaged(wg.ones((1, 2))).shape
+    (1, 1)
+    """
     if not 0 <= decay <= 1:
         raise ArgumentError(f"decay lies between 0 and 1, not {decay!r}")
     return lambda average, value, count: average * decay + value * (1 - decay)
 
 
 def get_swa_multi_avg_fn() -> MultiAverageFn:
-    """`get_swa_avg_fn` over lists of tensors."""
+    """`get_swa_avg_fn` over lists of tensors.
+
+    >>> import wengert as wg
+    >>> model = wg.nn.Linear(2, 1)
+    >>> averaged = wg.optim.AveragedModel(model, multi_avg_fn=wg.optim.get_swa_multi_avg_fn())
+    >>> averaged.update_parameters(model)
+    >>> averaged(wg.ones((1, 2))).shape
+    (1, 1)
+    """
     return _over_lists(get_swa_avg_fn())
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverageFn:
-    """`get_ema_avg_fn` over lists of tensors."""
+    """`get_ema_avg_fn` over lists of tensors.
+
+    >>> import wengert as wg
+    >>> model = wg.nn.Linear(2, 1)
+    >>> averaged = wg.optim.AveragedModel(model, multi_avg_fn=wg.optim.get_ema_multi_avg_fn(0.9))
+    >>> averaged.update_parameters(model)
+    >>> averaged(wg.ones((1, 2))).shape
+    (1, 1)
+    """
     return _over_lists(get_ema_avg_fn(decay))
 
 
@@ -127,6 +159,12 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Work out the running statistics of a model's batch norms anew, as averages over the batches of `loader`.
 
     A batch is a tensor, or a list or tuple whose first part is the model's input.
+
+    >>> import wengert as wg
+    >>> model = wg.nn.BatchNorm1d(2)
+    >>> wg.optim.update_bn([wg.ones((4, 2)), 3 * wg.ones((4, 2))], model)
+    >>> model.running_mean.tolist()
+    [2.0, 2.0]
     """
     norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not norms:

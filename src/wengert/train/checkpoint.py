@@ -139,6 +139,12 @@ def load_checkpoint(path: str | os.PathLike[str], like: Any = None) -> dict[str,
     """The state in a checkpoint, whoever wrote it: of a file, of a folder of ranks, or the latest in a run's folder.
 
     Tensors come whole. Of those that `like`, a state as this rank has it, holds a block of, that block is read.
+
+    >>> import wengert as wg
+    >>> import tempfile
+    >>> run = wg.train.Run(wg.train.Recipe(data="digits", model="mlp", options={"hidden": [8]}), tempfile.mkdtemp())
+    >>> wg.train.load_checkpoint(run.save())["step"]
+    0
     """
     file = located(path)
     try:

@@ -16,7 +16,12 @@ from wengert.train.ranks import asked_to_stop, largest
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop by a signal, and has saved its state."""
+    """A run was asked to stop by a signal, and has saved its state.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.train.Interrupted, KeyboardInterrupt)
+    True
+    """
 
     def __init__(self, message: Any, signal_number: int = signal.SIGINT) -> None:
         super().__init__(message)

@@ -33,7 +33,14 @@ Objective = Callable[..., dict[str, wg.Tensor]]
 
 @dataclass
 class Task:
-    """What there is to learn."""
+    """What there is to learn.
+
+    >>> import wengert as wg
+    >>> from wengert.train.task import build
+    >>> task = build(wg.train.Recipe(data="digits", model="mlp", options={"hidden": [8]}))
+    >>> isinstance(task, wg.train.Task), len(task.train)
+    (True, 1437)
+    """
 
     train: wgdata.Dataset
     test: wgdata.Dataset

@@ -1,4 +1,8 @@
-"""compare: one function, differentiated symbolically, numerically, and automatically in both modes, side by side."""
+"""compare: one function, differentiated symbolically, numerically, and automatically in both modes, side by side.
+
+In: a function of numbers and a point. Out: a Comparison, which prints itself, shows itself in a notebook, or writes a
+page. Closed formulas come from SymPy where it is installed; everything else, the rule of each step too, is Wengert's.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from wengert.learn.derivatives.plot import Curve, Plot
 from wengert.learn.derivatives.recorded import Function, argument_names
 from wengert.learn.derivatives.section import WIDTH, Section, Table, page, to_html, to_text
 from wengert.learn.derivatives.steps import ElementaryStep, steps
-from wengert.learn.derivatives.words import COST, FORWARD, NUMERIC, REVERSE, SYMBOLIC, WHEN, WHY
+from wengert.learn.derivatives.words import COST, FORWARD, NO_SYMPY, NUMERIC, REVERSE, SYMBOLIC, WHEN, WHY
 
 
 def compare(function: Function, x: float | Sequence[float], seconds: float = 10.0) -> Comparison:
@@ -60,7 +64,7 @@ class Comparison:
         try:
             self.formula = symbolic.grad(function, range(len(point)))
         except (ImportError, GradientError) as error:
-            self.why_no_formula = str(error).splitlines()[0]
+            self.why_no_formula = NO_SYMPY if isinstance(error, ImportError) else str(error).splitlines()[0] + "."
         self.differences: Differences = differences(function, point, self.gradient)
         self.costs: list[Cost] = []
         self.why_no_costs = ""
@@ -77,7 +81,7 @@ class Comparison:
         return f"f({', '.join(self.names)}){formula}, at {place}"
 
     def sections(self) -> list[Section]:
-        """All there is to tell, in order."""
+        """The sections, in order."""
         return [
             self._side_by_side(),
             self._symbolic(),
@@ -120,7 +124,7 @@ class Comparison:
     def _symbolic(self) -> Section:
         title = "Symbolic: a formula for a formula"
         if self.formula is None:
-            return Section(title, f"There is no formula here: {self.why_no_formula}.")
+            return Section(title, f"There is no closed formula here: {self.why_no_formula}")
         rows = [[f"df/d{name}", f"= {each}"] for name, each in zip(self.names, self.formula.derivative)]
         return Section(title, SYMBOLIC, [Table(["", ""], [["f", f"= {self.formula.expression}"], *rows])])
 

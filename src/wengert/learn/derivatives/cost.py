@@ -45,8 +45,8 @@ class Cost:
 
 
 def costs(function: Function, point: Sequence[float], seconds: float) -> list[Cost]:
-    """The costs of all ways, for ten to a million parameters. No measurement takes longer than `seconds`, if that
-    can be told before. Without a symbolic form, that way is left out.
+    """The costs of all ways, for ten to a million parameters. No measurement takes longer than `seconds`, as far as
+    that can be predicted. Without a symbolic form, that way is left out.
     """
     found = _of_formulas(function, point, seconds)
     for count in COUNTS:

@@ -1,4 +1,4 @@
-"""What is told, in sections: words, tables and plots, shown in the terminal or on a page."""
+"""Sections of a lesson: words, tables and plots, shown in the terminal or on a page."""
 
 from __future__ import annotations
 

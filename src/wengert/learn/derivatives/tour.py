@@ -17,8 +17,8 @@ def example(x1: wg.Tensor, x2: wg.Tensor) -> wg.Tensor:
 
 
 def tour(seconds: float = 2.0, page: str | None = None) -> None:
-    """Print the sections, waiting for Enter between them if a person is there; write them as a page if it is named."""
-    print(f"Ways to a derivative. Measuring, no longer than {seconds:g} s at a time ...", flush=True)
+    """Print the sections, waiting for Enter between them if a person is there. `page` is a file to write them to."""
+    print(f"Four ways to differentiate. Measuring, at most {seconds:g} s at a time ...", flush=True)
     comparison = compare(example, (2.0, 5.0), seconds)
     print(f"\n{comparison.title}")
     sections = comparison.sections()
@@ -27,10 +27,11 @@ def tour(seconds: float = 2.0, page: str | None = None) -> None:
     if page is not None:
         print(f"\nwrote {comparison.page(Path(page))}")
     print("\nTry your own function: print(wg.learn.compare(f, x))")
+    print("Lessons and exercises: docs/lessons and examples/notebooks/lessons")
 
 
 def tell(sections: Iterable[Section]) -> Iterator[Section]:
-    """Print sections, waiting for Enter between them if a person is there; those that were told."""
+    """Print sections, waiting for Enter between them if a person is there; those that were printed."""
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     for section in sections:
         print(f"\n{to_text(section)}", flush=True)
@@ -41,7 +42,7 @@ def tell(sections: Iterable[Section]) -> Iterator[Section]:
 
 def _goes_on() -> bool:
     try:
-        return input("\n[Enter] goes on, q ends ").strip().lower() != "q"
+        return input("\n[Enter] to continue, q to quit ").strip().lower() != "q"
     except (EOFError, KeyboardInterrupt):
         print()
         return False

@@ -73,8 +73,8 @@ def section() -> Section:
         "last rank waits for the first micro-batch, at the end the first rank for the last gradient: the bubble.",
         [Ticks(name, one) for name, one in found.items()]
         + [Table(["schedule", "ticks", "bubble", "activations of"], rows)],
-        "GPipe and 1F1B have the same bubble. But 1F1B begins backward passes as early as it can, so that with more "
-        "micro-batches a rank keeps the activations of as many as there are ranks, and not of all "
+        "GPipe and 1F1B have the same bubble. But 1F1B begins backward passes as early as it can: however many "
+        "micro-batches there are, a rank keeps the activations of only as many as there are ranks, not of all "
         f"({max(late.live)} and {max(early.live)} of {8 * MICROBATCHES}). Two stages a rank (the second in small "
         "letters) are half as long each, and so is each wait. More micro-batches make the bubble smaller: with "
         f"{8 * MICROBATCHES} it is {late.bubble:.0%}. wg.distributed.stage(i) around layers, and "

@@ -37,10 +37,10 @@ def ladder() -> Ladder:
     backward = {node["id"]: node for node in data["backward"]}
     rungs = []
     for node in data["forward"]:
-        if node["name"] == "x":
+        if node.get("label") == "x":
             continue
         gradient = backward.get(next(iter(node["cotangents"]), -1))
-        value = node["name"] if node.get("given") else f"{node['name']} = {node['text']}"
+        value = f"{node['name']} = {node['text']}"
         rungs.append((value, "" if gradient is None else f"{gradient['name']} = {gradient['text']}"))
     return Ladder(rungs)
 
@@ -77,8 +77,8 @@ def accumulated() -> list[dict[str, Any]]:
 
     accumulate = Compiled(add_gradient)
     accumulate(wg.tensor([3.0, 4.0]))
-    found: list[dict[str, Any]] = as_data(record(accumulate, (wg.tensor([30.0, 40.0]),), {})).get("backward", [])
-    return found
+    found: list[dict[str, Any]] = as_data(record(accumulate, (wg.tensor([30.0, 40.0]),), {}))["backward"]
+    return [node for node in found if not node.get("given")]
 
 
 def accumulate_section() -> Section:

@@ -87,5 +87,5 @@ def _count() -> str:
         f"wg.distributed.all_reduce differs from it by {difference:.1g} at most: each chunk of the ring begins its sum "
         "with another rank. Wengert's own sums are added in one balanced tree on every engine, so that they have the "
         "same bits everywhere. The exercise `ranks` has you write this ring: "
-        "python -m wengert.learn.handout DIR --exercise ranks"
+        "wengert learn handout FOLDER --exercise ranks"
     )

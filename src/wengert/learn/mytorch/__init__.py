@@ -7,7 +7,7 @@ and applying each operation's rule (`nn.functional`) gives the gradients, which 
 Imports are relative, so that the folder also works as a top-level `mytorch`, which is what the course's graders import.
 """
 
-from . import autograd_engine, functional_hw1, nn, utils
+from . import autograd_engine, functional_hw1, nn, operations, utils
 from .autograd_engine import Autograd, Operation
 from .nn import (
     Activation,
@@ -20,10 +20,11 @@ from .nn import (
     SoftmaxCrossEntropy,
     Tanh,
 )
+from .operations import Operations
 from .utils import GradientBuffer, MemoryBuffer
 
 __all__ = [
     *("Activation", "Autograd", "GradientBuffer", "Identity", "Linear", "LossFN", "MSELoss", "MemoryBuffer"),
-    *("Operation", "ReLU", "Sigmoid", "SoftmaxCrossEntropy", "Tanh"),
-    *("autograd_engine", "functional_hw1", "nn", "utils"),
+    *("Operation", "Operations", "ReLU", "Sigmoid", "SoftmaxCrossEntropy", "Tanh"),
+    *("autograd_engine", "functional_hw1", "nn", "operations", "utils"),
 ]

@@ -1,8 +1,8 @@
-"""Value: a number that remembers how it was made, and so can tell how fast it changes with what it was made from.
+"""Value: a number that remembers how it was computed, so that it can be differentiated.
 
-An operation gives a new Value with its *sources*: each number that went in, and the slope of the result by it. That is
-all reverse mode needs. `backward` visits the values from the result to the inputs, and gives each source its share,
-slope times the gradient of the result: the chain rule.
+An operation returns a new Value with its *sources*: each Value that went in, with the derivative of the result with
+respect to it, the local derivative. That is all reverse mode needs. `backward` visits the values from the result to the
+inputs and gives each source its share, local derivative times gradient of the result: the chain rule.
 """
 
 from __future__ import annotations
@@ -29,15 +29,24 @@ class Value:
         self._op = op
 
     @property
+    def sources(self) -> tuple[tuple[Value, float], ...]:
+        """The Values it was computed from, each with the derivative with respect to it."""
+        return self._sources
+
+    @property
     def _prev(self) -> set[Value]:
-        """What it was made from, as those who draw the graph like to have it."""
+        """The Values it was computed from, under micrograd's name: what draws the graph."""
         return {source for source, _ in self._sources}
 
-    # --- the operations: a value, and its slope by each source --------------------------------------------------
+    # --- the operations: a result, and its local derivatives --------------------------------------------------
 
     def __add__(self, other: Value | float) -> Value:
         other = as_value(other)
         return Value(self.data + other.data, ((self, 1.0), (other, 1.0)), "+")
+
+    def __sub__(self, other: Value | float) -> Value:
+        other = as_value(other)
+        return Value(self.data - other.data, ((self, 1.0), (other, -1.0)), "-")
 
     def __mul__(self, other: Value | float) -> Value:
         other = as_value(other)
@@ -58,6 +67,19 @@ class Value:
         """The natural logarithm."""
         return Value(math.log(self.data), ((self, 1 / self.data),), "log")
 
+    def sqrt(self) -> Value:
+        """The square root."""
+        result = math.sqrt(self.data)
+        return Value(result, ((self, 0.5 / result if result else math.inf),), "sqrt")
+
+    def sin(self) -> Value:
+        """The sine."""
+        return Value(math.sin(self.data), ((self, math.cos(self.data)),), "sin")
+
+    def cos(self) -> Value:
+        """The cosine."""
+        return Value(math.cos(self.data), ((self, -math.sin(self.data)),), "cos")
+
     def tanh(self) -> Value:
         """The hyperbolic tangent."""
         result = math.tanh(self.data)
@@ -68,13 +90,10 @@ class Value:
         result = 0.0 if self.data < 0 else self.data
         return Value(result, ((self, float(result > 0)),), "ReLU")
 
-    # --- what those give for free -------------------------------------------------------------------------------
+    # --- operations made of those -------------------------------------------------------------------------------
 
     def __neg__(self) -> Value:
         return self * -1
-
-    def __sub__(self, other: Value | float) -> Value:
-        return self + -other
 
     def __truediv__(self, other: Value | float) -> Value:
         return self * as_value(other) ** -1
@@ -86,15 +105,15 @@ class Value:
         return self * other
 
     def __rsub__(self, other: float) -> Value:
-        return -self + other
+        return as_value(other) - self
 
     def __rtruediv__(self, other: float) -> Value:
         return as_value(other) / self
 
-    # --- the way back -------------------------------------------------------------------------------------------
+    # --- reverse mode -------------------------------------------------------------------------------------------
 
     def backward(self) -> None:
-        """Add to the `grad` of every value behind this one the derivative of this one by it."""
+        """Add to the `grad` of every value that this one depends on the derivative with respect to it."""
         order = in_order(self)
         share = {value: 0.0 for value in order}
         share[self] = 1.0
@@ -113,7 +132,7 @@ def as_value(number: Value | float) -> Value:
 
 
 def in_order(result: Value) -> list[Value]:
-    """A result and all the values behind it, sources before what was made from them."""
+    """A result and all the values it depends on, each after its sources."""
     order: list[Value] = []
     seen = {result}
     path = [(result, iter(result._sources))]  # from the result down to where we are: a stack, since chains are long

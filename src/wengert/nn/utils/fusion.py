@@ -32,7 +32,15 @@ def fuse_conv_bn_weights(
     bn_b: wg.Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and the bias of a convolution with a batch norm behind it; of a transposed one if so."""
+    """The weight and the bias of a convolution with a batch norm behind it; of a transposed one if so.
+
+    >>> import wengert as wg
+    >>> conv, norm = wg.nn.Conv2d(1, 2, 3), wg.nn.BatchNorm2d(2)
+    >>> statistics = norm.running_mean, norm.running_var, norm.eps
+    >>> w, b = wg.nn.utils.fuse_conv_bn_weights(conv.weight, conv.bias, *statistics, norm.weight, norm.bias)
+    >>> w.shape, b.shape
+    ((2, 1, 3, 3), (2,))
+    """
     factor, bias = _scale_and_shift(conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     laid = (1, -1) if transpose else (-1, 1)
     return _parameters(conv_w * wg.reshape(factor, (*laid, *(1,) * (conv_w.ndim - 2))), bias, conv_w)
@@ -47,7 +55,15 @@ def fuse_linear_bn_weights(
     bn_w: wg.Tensor | None,
     bn_b: wg.Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and the bias of a linear layer with a batch norm behind it."""
+    """The weight and the bias of a linear layer with a batch norm behind it.
+
+    >>> import wengert as wg
+    >>> linear, norm = wg.nn.Linear(3, 2), wg.nn.BatchNorm1d(2)
+    >>> statistics = norm.running_mean, norm.running_var, norm.eps
+    >>> w, b = wg.nn.utils.fuse_linear_bn_weights(linear.weight, linear.bias, *statistics, norm.weight, norm.bias)
+    >>> w.shape, b.shape
+    ((2, 3), (2,))
+    """
     factor, bias = _scale_and_shift(linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     return _parameters(linear_w * wg.expand_dims(factor, -1), bias, linear_w)
 
@@ -80,7 +96,12 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A linear layer that does what `linear` and then `bn`, both in evaluation, do; they stay as they are."""
+    """A linear layer that does what `linear` and then `bn`, both in evaluation, do; they stay as they are.
+
+    >>> import wengert as wg
+    >>> wg.nn.utils.fuse_linear_bn_eval(wg.nn.Linear(3, 2).eval(), wg.nn.BatchNorm1d(2).eval())(wg.ones((4, 3))).shape
+    (4, 2)
+    """
     _check("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features:
         raise wg.errors.ShapeError(

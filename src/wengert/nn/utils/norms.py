@@ -56,7 +56,13 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Make a weight that `weight_norm` computes a plain parameter again, with the value it has."""
+    """Make a weight that `weight_norm` computes a plain parameter again, with the value it has.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.utils.remove_weight_norm(wg.nn.utils.weight_norm(wg.nn.Linear(3, 2)))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
     if not isinstance(formula_of(module, name), _WeightNormed):
         raise wg.errors.ArgumentError(f"remove_weight_norm: {name!r} of {type(module).__name__} has no weight norm")
     weight, value = getattr(module, f"{name}_v"), getattr(module, name).detach()
@@ -130,7 +136,13 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Make a weight that `spectral_norm` computes a plain parameter again, with the value it has."""
+    """Make a weight that `spectral_norm` computes a plain parameter again, with the value it has.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.utils.remove_spectral_norm(wg.nn.utils.spectral_norm(wg.nn.Linear(3, 2)))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
     if not isinstance(formula_of(module, name), _SpectrallyNormed):
         raise wg.errors.ArgumentError(f"remove_spectral_norm: {name!r} of {type(module).__name__} has no spectral norm")
     was = module.training

@@ -72,7 +72,13 @@ class _Parametrized:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one attribute, in order, with `original`, or `original0`, `original1`, ..."""
+    """The parametrizations of one attribute, in order, with `original`, or `original0`, `original1`, ...
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.utils.parametrizations.weight_norm(wg.nn.Linear(3, 2))
+    >>> isinstance(layer.parametrizations.weight, wg.nn.utils.parametrize.ParametrizationList)
+    True
+    """
 
     def __init__(self, modules: Any, original: wg.Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
@@ -200,7 +206,13 @@ def _append(module: Any, name: str, parametrization: Module, unsafe: bool) -> No
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has parametrized attributes, or this one."""
+    """Whether a module has parametrized attributes, or this one.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.utils.parametrizations.weight_norm(wg.nn.Linear(3, 2))
+    >>> wg.nn.utils.parametrize.is_parametrized(layer, "weight"), wg.nn.utils.parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     held = module.__dict__.get("parametrizations")
     if not isinstance(held, ModuleDict):
         return False
@@ -247,5 +259,11 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 
 def type_before_parametrizations(module: Module) -> type[Module]:
-    """The class of a module, without what parametrizations made of it."""
+    """The class of a module, without what parametrizations made of it.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.utils.parametrizations.weight_norm(wg.nn.Linear(3, 2))
+    >>> wg.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
     return original_class(module)

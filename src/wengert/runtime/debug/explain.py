@@ -6,6 +6,7 @@ text, made of counts and never of guesses: kernels, bytes between memory and ker
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from wengert.compiler.memory import Life, live, lives, storage
 from wengert.compiler.passes import PassReport
 from wengert.core.code import describe, source_line
 from wengert.core.errors import ArgumentError
+from wengert.core.formatting import folded_html, table_html
 from wengert.core.graph import Graph, Node, as_python
 from wengert.plan.describe import described
 from wengert.plan.plan import Plan
@@ -209,6 +211,24 @@ def table(graph: Graph, program: Any) -> str:
             f"{bytes_text(row.peak):>12} {taken}".rstrip()
         )
     return "\n".join([*lines, *program.described().splitlines()])
+
+
+def notebook_html(graph: Graph, program: Any) -> str:
+    """The table and the fused graph for a notebook; of a program that is not compiled, its text."""
+    if not is_compiled(program):
+        return f"<pre>{html.escape(text_of(graph, program))}</pre>"
+    head = ["pass or stage", "nodes", "kernels", "bytes moved", "MFLOP", "peak memory", "ms"]
+    cells = [
+        [row.name, str(row.nodes), str(row.kernels), bytes_text(row.moved), f"{row.flops / 1e6:.2f}"]
+        + [bytes_text(row.peak), "" if row.name == "recorded" else f"{row.seconds * 1e3:.1f}"]
+        for row in rows(graph, program)
+    ]
+    first, last = cells[0], cells[-1]
+    kernels = "1 kernel" if last[2] == "1" else f"{last[2]} kernels"
+    told = f"{first[1]} nodes recorded, {kernels}, {last[3]} moved, peak memory {last[5]}"
+    notes = f"<pre>{html.escape(program.described())}</pre>"
+    fused_graph = folded_html("the kernels, as Python", f"<pre>{html.escape(fused(program))}</pre>")
+    return f"<p>{told}</p>{folded_html('passes and stages', table_html(head, cells) + notes)}{fused_graph}"
 
 
 # --- a pass ---------------------------------------------------------------------------------------------------------

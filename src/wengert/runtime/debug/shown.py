@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from wengert.core.errors import ArgumentError
 from wengert.core.graph import Graph
-from wengert.runtime.debug.collectives import CollectiveRecord, explained, records
-from wengert.runtime.debug.explain import Printed, compiled_program
+from wengert.runtime.debug.collectives import CollectiveRecord, explained, records, text
+from wengert.runtime.debug.explain import Printed, compiled_program, notebook_html
 from wengert.runtime.memory.fits import Fit, fit_of, memory_of
 from wengert.runtime.memory.predict import ProgramMemory
 
@@ -32,7 +32,9 @@ class Shown:
         if not self._specializations:
             return f"{name} <small>not called yet</small>"
         newest = self._newest("html")
-        return f"{name}<pre>{html.escape(explained(newest.graph, newest.program))}</pre>"
+        spread = getattr(newest.program, "distributed", None)
+        sent = f"<pre>{html.escape(text(spread))}</pre>" if spread is not None else ""
+        return name + notebook_html(newest.graph, newest.program) + sent
 
     def graph(self) -> Graph:
         """The graph recorded last; `print` shows it as Python."""

@@ -300,7 +300,14 @@ def eager() -> AbstractContextManager[None]:
 
 
 def synchronize() -> None:
-    """Compute all that is pending in this thread, and wait until the GPUs in use have done all they were asked to."""
+    """Compute all that is pending in this thread, and wait until the GPUs in use have done all they were asked to.
+
+    >>> import wengert as wg
+    >>> y = wg.ones(3) * 2
+    >>> wg.synchronize()
+    >>> y.tolist()
+    [2.0, 2.0, 2.0]
+    """
     flush()
     devices.synchronize()
 
