@@ -70,6 +70,10 @@ class DeviceError(WengertError, ValueError):
     """
 
 
+class MissingDeviceError(DeviceError, AssertionError):
+    """A GPU was asked for where there is none, or no driver; an AssertionError too, as PyTorch's is."""
+
+
 class CudaError(WengertError, RuntimeError):
     """The CUDA driver reports an error.
 

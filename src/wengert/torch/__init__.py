@@ -10,6 +10,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from wengert.torch import einops_backend as _einops_backend
+from wengert.torch import meta as _meta
 from wengert.torch import random, return_types
 from wengert.torch import registry as _registry
 from wengert.torch.autograd.grad_mode import (
@@ -57,9 +58,10 @@ for _name, _method in _registry.methods.items():
     setattr(Tensor, _name, _method)
 
 _einops_backend.install()
+_meta.install()
 
 _LATER = (  # noqa: SIM905
-    "accelerator amp autograd backends compiler cuda distributed distributions fft func fx hub jit linalg "
+    "accelerator amp autograd backends compiler cuda distributed distributions fft func fx hub jit library linalg "
     "multiprocessing nn onnx optim overrides profiler serialization signal special testing types utils version vision"
 ).split()
 """Submodules that are imported when they are first asked for."""
@@ -72,6 +74,7 @@ _LAYERS = (  # noqa: SIM905
 _ELSEWHERE = dict.fromkeys(_LAYERS, "nn.functional") | {
     "compile": "compiling",
     "autocast": "amp",
+    "ops": "library",
     "vmap": "func",
     "save": "serialization",
     "load": "serialization",

@@ -371,6 +371,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def stepped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(self, "_optimizer_step_pre_hooks"):  # a wrapper of another optimizer, which has the hooks
+            return step(self, *args, **kwargs)
         before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
         if self.__dict__.get("_is_stepping") or not (before or after or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)
