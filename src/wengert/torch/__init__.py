@@ -46,7 +46,7 @@ inf, nan, pi, e, newaxis = float("inf"), float("nan"), 3.141592653589793, 2.7182
 _FAMILIES = (  # noqa: SIM905
     "activations attributes conversion creation diagonals differences factors filling floats indexing indexing_views "
     "joining memory misc networks norms ordering pointwise products questions random reductions sets shape specials "
-    "windows copies parts pickling reshaping sharing sparse "
+    "windows copies parts pickling reshaping sharing sparse subclasses "
 ).split()
 for _family in _FAMILIES:  # each enters its functions
     _import_module(f"wengert.torch.{_family}")
@@ -85,8 +85,8 @@ _ELSEWHERE = dict.fromkeys(_LAYERS, "nn.functional") | {
 def __getattr__(name: str) -> _Any:
     if name in _ELSEWHERE:
         return getattr(_import_module(f"wengert.torch.{_ELSEWHERE[name]}"), name)
-    if name == "_dynamo":
-        return _import_module("wengert.torch._dynamo")
+    if name in ("_C", "_dynamo"):
+        return _import_module(f"wengert.torch.{name}")
     if name in _LATER:
         return _import_module(f"wengert.torch.{name}")
     return _missing_attribute("torch", name)

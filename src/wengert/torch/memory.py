@@ -336,10 +336,11 @@ def _become_view(x: Any, of: Any) -> None:
 _view_classes: dict[type, type] = {}
 
 
-def view_class(kind: type) -> type:
+def view_class(kind: Any) -> type:
     """The class of views that are of another class too, such as parameters that share memory."""
     if kind not in _view_classes:
-        _view_classes[kind] = type(kind.__name__, (View, kind), {"__module__": kind.__module__})
+        body = {"__module__": kind.__module__, "__init__": kind.__init__}  # `View.__init__` is called by its name
+        _view_classes[kind] = type(kind.__name__, (View, kind), body)
     return _view_classes[kind]
 
 
@@ -369,6 +370,9 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     if self.node.tracked and mode().grad:
         raise RuntimeError("cannot resize variables that require grad")
     if isinstance(self, View):
+        at, root = geometry_of(self), root_of(self)
+        if at.offset + math.prod(shape) <= root.node.size and root.node.dtype == node.dtype:
+            return set_(self, root, at.offset, shape)
         raise RuntimeError("resize_: this tensor shares memory with another one; take x[:n], or a clone() of it")
     wanted = math.prod(shape)
     flat = reshape(node, (-1,))

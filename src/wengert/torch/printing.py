@@ -42,6 +42,8 @@ def set_printoptions(
 def text(x: Tensor) -> str:
     """`tensor([1., 2.], dtype=torch.float64, requires_grad=True)`; looks at the value."""
     name = "Parameter containing:\ntensor" if type(x).__name__ == "Parameter" else "tensor"
+    if hasattr(type(x), "_asks_torch_function"):  # a class that a program derived from Tensor
+        name = type(x).__name__
     facts = []
     if x.node.device != "cpu":
         facts.append(f"device='{x.device}'")
@@ -51,7 +53,7 @@ def text(x: Tensor) -> str:
         array = engine.value(x.detach().node)
     except AbstractValueError:
         return f"{name}(..., size={tuple(x.shape)}, dtype={x.dtype})"
-    shown = _values(array, "tensor(")
+    shown = _values(array, f"{name.rpartition(chr(10))[2]}(")
     if array.size == 0 and array.ndim != 1:
         facts.append(f"size={tuple(x.shape)}")
     if not _is_implied(x.node.dtype) or (array.size == 0 and x.node.dtype is not dtypes.default()):

@@ -116,6 +116,14 @@ class _State(dict[str, Any]):
             raise KeyError(name)
         return of(self._counts.of(self._parameter).astype(wg.float32))
 
+    def __contains__(self, name: object) -> bool:
+        return name == "step" or super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What is kept under a name."""
+        found = name in self
+        return self[name] if found else default
+
 
 class Optimizer(_Optimizer):
     """The base of the optimizers; one's own defines `step`."""
