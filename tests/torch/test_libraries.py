@@ -1,6 +1,8 @@
 """What big libraries (transformers, accelerate, peft, timm) ask of PyTorch beside its functions."""
 
 import math
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -83,6 +85,17 @@ def test_a_model_is_made_on_meta_and_filled():
     assert model(torch.ones(1, 3)).tolist() == [[3.0, 3.0]]
 
 
+def test_a_model_made_on_meta_draws_no_random_numbers(tmp_path):
+    script = tmp_path / "draw.py"
+    script.write_text(
+        "import torch\ntorch.manual_seed(0)\nwith torch.device('meta'): torch.nn.Linear(2, 2)\n"
+        "print(round(torch.rand(1).item(), 4))\n"
+    )
+    command = [sys.executable, "-m", "wengert.cli", "torch", "--torch-random", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "0.4963\n", done.stderr
+
+
 def test_without_a_gpu_cuda_is_an_assertion_error():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
@@ -105,9 +118,6 @@ def test_bytes_of_a_file_become_tensors_of_their_own(tmp_path):
 
 def test_safetensors_saves_and_opens_tensors(tmp_path):
     pytest.importorskip("safetensors", reason="safetensors is not installed")
-    import subprocess
-    import sys
-
     script = tmp_path / "save.py"
     script.write_text(
         "import torch\nfrom safetensors import safe_open\nfrom safetensors.torch import load_file, save_file\n"
