@@ -466,7 +466,7 @@ def test_ranks_are_not_left_alone_by_a_server_that_stands_still(start: Callable[
 
 @pytest.mark.parametrize("value", [0, -1.0, "60", None, True, float("nan"), float("inf")])
 def test_a_deadline_is_a_number_of_seconds(value: Any) -> None:
-    with pytest.raises(wg.errors.ArgumentError, match=r"config\.deadline: a number of seconds above 0"):
+    with pytest.raises(wg.errors.ArgumentError, match=r"config\.deadline must be a number of seconds above 0"):
         wg.config.deadline = value
 
 

@@ -277,7 +277,7 @@ def test_stages_must_be_numbered_for_the_ranks():
     train, args = mlp(4)
     with pytest.raises(wg.errors.ArgumentError, match="4 stages cannot be shared by 3 ranks"):
         check(train, args, Mesh(data=1, stage=3), 4)
-    with pytest.raises(wg.errors.ArgumentError, match="a number from 0 on"):
+    with pytest.raises(wg.errors.ArgumentError, match="a non-negative integer"):
         wg.distributed.stage(-1).__enter__()
     with pytest.raises(wg.errors.ArgumentError, match="schedule is one of"):
         wg.compile(train, mesh=Mesh(data=1, stage=2), schedule="zero bubble")

@@ -237,7 +237,7 @@ def test_the_commands_take_checkpoints_of_several_ranks(tmp_path, capsys):
     assert main(["checkpoint", "merge", str(folder), str(merged), "--part", "nothing"]) == 1
     assert "has no part 'nothing'" in capsys.readouterr().err
     assert main(["checkpoint", "show", str(merged)]) == 1
-    assert "is a file that one process wrote" in capsys.readouterr().err
+    assert "was written by one process" in capsys.readouterr().err
 
     assert main(["eval", str(folder)]) == 0
     assert main(["train", "--resume", str(tmp_path / "run")]) == 0

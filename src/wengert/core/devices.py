@@ -31,6 +31,9 @@ HOST = "cpu"
 CUDA = "cuda"
 """The kind of NVIDIA's GPUs, and the name of the first of them."""
 
+META = "meta"
+"""The kind of the device whose arrays have shapes and no elements, which `wengert.torch` registers."""
+
 HostArray = np.ndarray[Any, Any]
 
 
@@ -197,7 +200,7 @@ def named(device: Any, asker: str) -> str:
         return HOST
     if not is_device(device):
         raise DeviceError(f"{asker}: {device!r} is not a device; choose 'cpu', or 'cuda' if there is an NVIDIA GPU")
-    full: str = device if ":" in device else f"{device}:0"
+    full: str = device if ":" in device or device == META else f"{device}:0"
     of(full)
     return full
 
@@ -244,7 +247,7 @@ def is_kind(name: str) -> bool:
 
 def in_use() -> list[str]:
     """The accelerators opened so far."""
-    return sorted(name for name in _opened if name != HOST)
+    return sorted(name for name in _opened if kind_of(name) not in (HOST, META))
 
 
 def gpus() -> list[str]:

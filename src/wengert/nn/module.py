@@ -149,9 +149,9 @@ class Module(Stateful, Hooked):
     def __repr__(self) -> str:
         lines = [f"({name}): " + repr(child).replace("\n", "\n  ") for name, child in self.named_children()]
         extra = self.extra_repr()
-        if not lines:
+        if not lines and "\n" not in extra:
             return f"{self._get_name()}({extra})"
-        body = "".join(f"\n  {line}" for line in ([extra] if extra else []) + lines)
+        body = "".join(f"\n  {line}" for line in (extra.split("\n") if extra else []) + lines)
         return f"{self._get_name()}({body}\n)"
 
     def _get_name(self) -> str:

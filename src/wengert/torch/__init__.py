@@ -10,6 +10,7 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from wengert.torch import einops_backend as _einops_backend
+from wengert.torch import meta as _meta
 from wengert.torch import random, return_types
 from wengert.torch import registry as _registry
 from wengert.torch.autograd.grad_mode import (
@@ -45,7 +46,7 @@ inf, nan, pi, e, newaxis = float("inf"), float("nan"), 3.141592653589793, 2.7182
 _FAMILIES = (  # noqa: SIM905
     "activations attributes conversion creation diagonals differences factors filling floats indexing indexing_views "
     "joining memory misc networks norms ordering pointwise products questions random reductions sets shape specials "
-    "windows copies parts pickling reshaping sharing sparse "
+    "windows copies parts pickling reshaping sharing sparse subclasses "
 ).split()
 for _family in _FAMILIES:  # each enters its functions
     _import_module(f"wengert.torch.{_family}")
@@ -57,9 +58,10 @@ for _name, _method in _registry.methods.items():
     setattr(Tensor, _name, _method)
 
 _einops_backend.install()
+_meta.install()
 
 _LATER = (  # noqa: SIM905
-    "accelerator amp autograd backends compiler cuda distributed distributions fft func hub jit linalg "
+    "accelerator amp autograd backends compiler cuda distributed distributions fft func fx hub jit library linalg "
     "multiprocessing nn onnx optim overrides profiler serialization signal special testing types utils version vision"
 ).split()
 """Submodules that are imported when they are first asked for."""
@@ -72,6 +74,7 @@ _LAYERS = (  # noqa: SIM905
 _ELSEWHERE = dict.fromkeys(_LAYERS, "nn.functional") | {
     "compile": "compiling",
     "autocast": "amp",
+    "ops": "library",
     "vmap": "func",
     "save": "serialization",
     "load": "serialization",
@@ -82,8 +85,8 @@ _ELSEWHERE = dict.fromkeys(_LAYERS, "nn.functional") | {
 def __getattr__(name: str) -> _Any:
     if name in _ELSEWHERE:
         return getattr(_import_module(f"wengert.torch.{_ELSEWHERE[name]}"), name)
-    if name == "_dynamo":
-        return _import_module("wengert.torch._dynamo")
+    if name in ("_C", "_dynamo"):
+        return _import_module(f"wengert.torch.{name}")
     if name in _LATER:
         return _import_module(f"wengert.torch.{name}")
     return _missing_attribute("torch", name)

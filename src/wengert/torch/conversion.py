@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from wengert.core import devices
 from wengert.core.graph import Node
 from wengert.ops.core import to_device
 from wengert.torch import dtypes
 from wengert.torch.devices import device as device_of
+from wengert.torch.meta import NO_DATA
 from wengert.torch.registry import methods
 from wengert.torch.tensor import Base, Tensor
 
@@ -16,13 +18,16 @@ def _changed(x: Any, dtype: Any = None, device: Any = None, copy: bool = False) 
     """A tensor in this dtype and on this device: itself if it is so already."""
     before: Node = x.node
     node = before if dtype is None else dtypes.converted(before, dtype)
-    node = node if device is None else to_device(node, _named(device))
+    if device is not None:
+        node = to_device(node, _named(device))
+        if before.device == devices.META != node.device:
+            raise NotImplementedError(NO_DATA)
     return x if node is before and not copy else Tensor(node)
 
 
 def _named(device: Any) -> str:
-    name = str(device_of(device))
-    return "cuda:0" if name == "cuda" else name
+    """The full name of a device, which is opened: that there is none is an error here, not when it is used."""
+    return devices.named(str(device_of(device)), "to")
 
 
 def to(self: Any, *args: Any, **kwargs: Any) -> Any:

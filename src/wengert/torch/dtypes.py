@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 
 from wengert.core import dtypes as d
@@ -29,7 +30,7 @@ class dtype:
         self.dtype = of  # what `np.dtype(self)` reads
         dtype._known.setdefault(of, self)
 
-    is_floating_point = property(lambda self: self.dtype in FLOATING)
+    is_floating_point = property(lambda self: self.dtype in FLOATING or self.name.startswith("float8"))
     is_complex = property(lambda self: self.dtype in COMPLEX)
     is_signed = property(lambda self: self.dtype.kind in "ifVc")
     itemsize = property(lambda self: self.dtype.itemsize)
@@ -69,6 +70,8 @@ uint16, uint32, uint64 = (dtype(n, as_dtype(n)) for n in ("uint16", "uint32", "u
 float16, bfloat16 = dtype("float16", d.float16), dtype("bfloat16", d.bfloat16)
 float32, float64 = dtype("float32", d.float32), dtype("float64", d.float64)
 complex64, complex128 = dtype("complex64", d.complex64), dtype("complex128", d.complex128)
+for _name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"):
+    dtype(_name, np.dtype(getattr(ml_dtypes, _name)))  # a name that programs compare with: tensors have none of these
 
 NAMES: dict[str, dtype] = {made.name: made for made in dtype._known.values()} | {
     "half": float16,
@@ -216,10 +219,9 @@ class finfo:
     """The limits of a floating-point dtype."""
 
     def __init__(self, type: Any = None) -> None:
-        from ml_dtypes import finfo as read
-
-        self.dtype = str(of(_default if type is None else as_dtype(type)))[6:]
-        found = read(d.real_of(_default if type is None else as_dtype(type)))
+        kind = type if isinstance(type, dtype) else of(_default if type is None else as_dtype(type))
+        self.dtype = kind.name
+        found = ml_dtypes.finfo(kind.dtype if kind.name.startswith("float8") else d.real_of(kind.dtype))
         self.bits, self.eps, self.max, self.min = found.bits, float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
         self.resolution = float(found.resolution)

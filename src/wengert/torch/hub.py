@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 from wengert.data.files import download as _download
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+"""The beginning of a checksum in the name of a file."""
 
 
 def get_dir() -> str:
@@ -43,3 +49,24 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
     if hash_prefix and not found.startswith(hash_prefix):
         path.unlink()
         raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found[: len(hash_prefix)]}")')
+
+
+def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
+    """The model that the file `hubconf.py` of a local folder makes; nothing is fetched."""
+    if source != "local":
+        raise RuntimeError(f"torch.hub: nothing is downloaded; clone {repo_or_dir} and load it with source='local'")
+    return getattr(_hubconf(repo_or_dir), model)(*args, **kwargs)
+
+
+def _hubconf(folder: str) -> Any:
+    path = Path(folder, "hubconf.py")
+    spec = importlib.util.spec_from_file_location("hubconf", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"torch.hub: {folder!r} has no hubconf.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    return module

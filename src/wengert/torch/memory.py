@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from wengert.core.context import mode
+from wengert.core.dtypes import as_dtype
 from wengert.core.ownership import ownership
 from wengert.ops.core import Argument, cast, data, operand, stop_gradient, to_device, variable
 from wengert.ops.movement import broadcast_to, concat, reshape, slice_axis
 from wengert.torch import dtypes, views
+from wengert.torch.devices import device as as_device
 from wengert.torch.indexing_views import fitted
 from wengert.torch.registry import functions, methods, torch_function
 from wengert.torch.tensor import Base, Tensor, axis_of
@@ -139,6 +141,17 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def untyped(self) -> UntypedStorage:
+        """The memory itself."""
+        return self
+
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> _FileStorage:
+        """The first bytes of a file, of which slices are read when they are taken. They do not change the file."""
+        if shared:
+            raise RuntimeError("UntypedStorage.from_file: shared=True, which writes to the file, is not supported")
+        return _FileStorage(np.memmap(filename, np.uint8, "r", shape=(nbytes,)) if nbytes else np.empty(0, np.uint8))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other._root is self._root
 
@@ -147,6 +160,51 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         return f"[torch.storage.UntypedStorage(device={self._root.device}) of size {self.nbytes()}]"
+
+
+class _FileStorage(UntypedStorage):
+    """Bytes of a file; a slice is a part of them, and `torch.asarray` reads it."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        super().__init__(None)
+        self._array = array
+
+    device = property(lambda self: as_device("cpu"))
+
+    def data_ptr(self) -> int:
+        """A number that tells where it begins."""
+        return int(self._array.ctypes.data)
+
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+        return int(self._array.nbytes)
+
+    size = __len__ = nbytes
+
+    def __getitem__(self, at: Any) -> _FileStorage:
+        return _FileStorage(self._array[at])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _FileStorage) and other._array is self._array
+
+    __hash__ = UntypedStorage.__hash__
+
+
+class BytesOfFile(Tensor):
+    """Bytes read from a file. They are not changed, so `view(dtype)` reads them as numbers with their own memory."""
+
+    def view(self, *shape: Any, dtype: Any = None) -> Any:
+        """The numbers in these bytes, as a tensor of its own; of a shape, a view."""
+        if dtype is None:
+            return methods["view"](self, *shape)
+        return Tensor(data(self.node.buffer.view(as_dtype(dtype))))
+
+
+def bytes_of(storage: UntypedStorage) -> Any:
+    """Memory as a tensor of bytes."""
+    if isinstance(storage, _FileStorage):
+        return BytesOfFile(data(np.array(storage._array)))
+    return storage._root.reshape(-1).view(dtypes.uint8)
 
 
 @method("storage")
@@ -236,6 +294,7 @@ def _set_data(self: Any, value: Any) -> None:
     share(self, value)
 
 
+functions["UntypedStorage"] = UntypedStorage
 functions.update({"zero_": zero_, "fill_": fill_, "detach_": detach_})
 methods["data"] = property(detached, _set_data)
 
@@ -277,10 +336,11 @@ def _become_view(x: Any, of: Any) -> None:
 _view_classes: dict[type, type] = {}
 
 
-def view_class(kind: type) -> type:
+def view_class(kind: Any) -> type:
     """The class of views that are of another class too, such as parameters that share memory."""
     if kind not in _view_classes:
-        _view_classes[kind] = type(kind.__name__, (View, kind), {"__module__": kind.__module__})
+        body = {"__module__": kind.__module__, "__init__": kind.__init__}  # `View.__init__` is called by its name
+        _view_classes[kind] = type(kind.__name__, (View, kind), body)
     return _view_classes[kind]
 
 
@@ -310,6 +370,9 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     if self.node.tracked and mode().grad:
         raise RuntimeError("cannot resize variables that require grad")
     if isinstance(self, View):
+        at, root = geometry_of(self), root_of(self)
+        if at.offset + math.prod(shape) <= root.node.size and root.node.dtype == node.dtype:
+            return set_(self, root, at.offset, shape)
         raise RuntimeError("resize_: this tensor shares memory with another one; use x[:n], or a clone()")
     wanted = math.prod(shape)
     flat = reshape(node, (-1,))

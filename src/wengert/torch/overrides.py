@@ -1,7 +1,4 @@
-"""`torch.overrides`: how functions of one's own ask whether an argument answers for them by `__torch_function__`.
-
-Functions of this package do not ask: what is computed from a subclass of Tensor is a Tensor.
-"""
+"""`torch.overrides`: how functions of one's own ask whether an argument answers for them by `__torch_function__`."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Any
 
 import wengert as wg
 from wengert.torch.missing import missing_attribute as _missing_attribute
+from wengert.torch.subclasses import answers
 
 
 def is_tensor_like(inp: Any) -> bool:
@@ -20,7 +18,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether one of the arguments has `__torch_function__`."""
-    return any(hasattr(type(each), "__torch_function__") for each in relevant_args)
+    return any(answers(type(each)) for each in relevant_args)
 
 
 def has_torch_function_unary(arg: Any) -> bool:
@@ -37,7 +35,7 @@ def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Dispatch to the first argument that implements the function; subclasses come before their bases."""
-    asked = [each for each in relevant_args if hasattr(type(each), "__torch_function__")]
+    asked = [each for each in relevant_args if answers(type(each))]
     kinds = tuple({type(each): None for each in asked})
     for each in sorted(asked, key=lambda x: -len(type(x).__mro__)):
         result = each.__torch_function__(public_api, kinds, args, kwargs)

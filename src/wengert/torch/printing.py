@@ -42,22 +42,40 @@ def set_printoptions(
 def text(x: Tensor) -> str:
     """`tensor([1., 2.], dtype=torch.float64, requires_grad=True)`; reads the value."""
     name = "Parameter containing:\ntensor" if type(x).__name__ == "Parameter" else "tensor"
+    if hasattr(type(x), "_asks_torch_function"):  # a class that a program derived from Tensor
+        name = type(x).__name__
     facts = []
     if x.node.device != "cpu":
         facts.append(f"device='{x.device}'")
+    if x.node.device.startswith("meta"):
+        return _without_values(x, name, [*facts, f"size={tuple(x.shape)}"])
     try:
         array = engine.value(x.detach().node)
     except AbstractValueError:
         return f"{name}(..., size={tuple(x.shape)}, dtype={x.dtype})"
-    shown = _values(array, "tensor(")
+    shown = _values(array, f"{name.rpartition(chr(10))[2]}(")
     if array.size == 0 and array.ndim != 1:
         facts.append(f"size={tuple(x.shape)}")
-    implied = (dtypes.default(), np.dtype(np.int64), np.dtype(np.bool_), dtypes.d.complex_of(dtypes.default()))
-    if x.node.dtype not in implied or (array.size == 0 and x.node.dtype is not dtypes.default()):
+    if not _is_implied(x.node.dtype) or (array.size == 0 and x.node.dtype is not dtypes.default()):
         facts.append(f"dtype={x.dtype}")
-    if x.node.tracked:
-        facts.append("requires_grad=True" if x._is_variable() else f"grad_fn={x.grad_fn!r}")
-    return f"{name}({', '.join([shown, *facts])})"
+    return f"{name}({', '.join([shown, *facts, *_history(x)])})"
+
+
+def _without_values(x: Tensor, name: str, facts: list[str]) -> str:
+    """A tensor on the device "meta"."""
+    dtype = [] if _is_implied(x.node.dtype) else [f"dtype={x.dtype}"]
+    return f"{name}({', '.join(['...', *facts, *dtype, *_history(x)])})"
+
+
+def _is_implied(dtype: np.dtype[Any]) -> bool:
+    """Whether a tensor's numbers tell its dtype."""
+    return dtype in (dtypes.default(), np.dtype(np.int64), np.dtype(np.bool_), dtypes.d.complex_of(dtypes.default()))
+
+
+def _history(x: Tensor) -> list[str]:
+    if not x.node.tracked:
+        return []
+    return ["requires_grad=True" if x._is_variable() else f"grad_fn={x.grad_fn!r}"]
 
 
 def _values(array: np.ndarray[Any, Any], prefix: str) -> str:

@@ -23,6 +23,10 @@ from wengert.distributed.environment import launched
 _ROOTS = {"torch": "wengert.torch", "torchvision": "wengert.torch.vision"}
 
 
+_ADAPTED = {"safetensors.torch": "wengert.torch.safetensors_memory"}
+"""Modules of other libraries that read the memory of tensors by its address, and who adapts them."""
+
+
 class _Loader(importlib.abc.Loader):
     """Has a name stand for a module that has another one."""
 
@@ -36,11 +40,31 @@ class _Loader(importlib.abc.Loader):
         sys.modules[module.__name__] = import_module(self._real)
 
 
+class _AdaptedLoader(importlib.abc.Loader):
+    """Loads another library's module, and then has it work on the tensors of this package."""
+
+    def __init__(self, own: Any, adapter: str) -> None:
+        self._own, self._adapter = own, adapter
+
+    def create_module(self, spec: Any) -> ModuleType | None:
+        made: ModuleType | None = self._own.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._own.exec_module(module)
+        import_module(self._adapter).adapt(module)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds PyTorch's modules in this package."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         root, _, rest = fullname.partition(".")
+        if fullname in _ADAPTED:
+            spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+            if spec is not None:
+                spec.loader = _AdaptedLoader(spec.loader, _ADAPTED[fullname])
+            return spec
         if root not in _ROOTS:
             return None
         real = f"{_ROOTS[root]}.{rest}" if rest else _ROOTS[root]
@@ -71,7 +95,7 @@ def install() -> None:
     """Have `import torch` find `wengert.torch` in this process, which knows its rank as torchrun tells it."""
     _tell_rank()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        for name in [name for name in sys.modules if name.partition(".")[0] in _ROOTS]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in _ROOTS or name in _ADAPTED]:
             del sys.modules[name]
         sys.meta_path.insert(0, _Finder())
 

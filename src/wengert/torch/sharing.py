@@ -24,6 +24,7 @@ from wengert.ops.core import data, variable
 from wengert.tensor import engine
 from wengert.torch.creation import tensor
 from wengert.torch.devices import device as device_of
+from wengert.torch.memory import UntypedStorage, bytes_of
 from wengert.torch.pickling import deepcopy
 from wengert.torch.registry import methods, torch_function
 from wengert.torch.tensor import Base, Tensor, of
@@ -277,6 +278,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None, **named: Any) ->
     is_same = isinstance(data, np.ndarray) and (dtype is None or as_dtype(dtype) == data.dtype)
     if is_same and place in (None, "cpu") and data.dtype.isnative:
         return from_numpy(data)
+    if isinstance(data, UntypedStorage):
+        data = bytes_of(data)
     if isinstance(data, Base):
         made: Any = of(data)
         return made if dtype is None and device is None else made.to(dtype=dtype, device=device)

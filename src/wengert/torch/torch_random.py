@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from wengert.api import random as drawn
+from wengert.core import devices
 from wengert.core.errors import RecordingError
 from wengert.core.graph import Node, Shape, recording
 from wengert.ops.core import as_node, cast, data
@@ -32,6 +33,8 @@ class TorchStream(random.Stream):
             raise RecordingError(
                 "--torch-random draws numbers immediately, which is impossible inside a function that is being recorded"
             )
+        if devices.default == devices.META:  # what is drawn for tensors without values does not count
+            return Numbers(0)
         source = random.default_generator if generator is None else generator
         if source not in self._numbers:
             self._numbers[source] = Numbers(source.initial_seed())

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from wengert.core.errors import CudaError, DeviceError, OutOfMemoryError
+from wengert.core.errors import CudaError, MissingDeviceError, OutOfMemoryError
 
 _BY_KERNELS = tuple(
     f"CUDA_ERROR_{name}" for name in ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "LAUNCH_FAILED", "ILLEGAL_INSTRUCTION")
@@ -24,16 +24,18 @@ def bindings() -> Any:
     try:
         from cuda.bindings import driver as cu
     except ImportError as error:
-        raise DeviceError(f"cuda-bindings is missing ({error}); {INSTALL}") from None
+        raise MissingDeviceError(f"cuda-bindings is missing ({error}); {INSTALL}") from None
     try:
         status = int(cu.cuInit(0)[0])
     except RuntimeError as error:  # there is no libcuda
-        raise DeviceError(f"no NVIDIA driver was found ({error}); device='cpu' works") from None
+        raise MissingDeviceError(f"no NVIDIA driver was found ({error}); device='cpu' works") from None
     if status == int(cu.CUresult.CUDA_ERROR_NO_DEVICE):
-        raise DeviceError("the NVIDIA driver found no GPU; device='cpu' works")
+        raise MissingDeviceError("the NVIDIA driver found no GPU; device='cpu' works")
     if status:
         name = _name(cu, status)
-        raise DeviceError(f"the NVIDIA driver does not start ({name}): it may be older than these CUDA libraries")
+        raise MissingDeviceError(
+            f"the NVIDIA driver does not start ({name}): it may be older than these CUDA libraries"
+        )
     return cu
 
 

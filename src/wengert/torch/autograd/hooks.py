@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wengert.autodiff.custom import CUSTOM_VJP
 from wengert.core.graph import Node, watch
 from wengert.ops.core import ALIAS, VARIABLE
+from wengert.ops.op import PICK
 from wengert.tensor import Tensor as Base
 from wengert.torch.tensor import Tensor
 
@@ -59,14 +61,18 @@ class GradFn:
         """The op's name in PyTorch's form."""
         if self._node.op is VARIABLE:
             return "torch::autograd::AccumulateGrad"
-        name = self._node.op.name
+        node = _computed(self._node)
+        rule = node.attrs.get("rule") if node.op is CUSTOM_VJP else None
+        if rule is not None and hasattr(rule, "cls"):  # a `torch.autograd.Function`
+            return f"{rule.cls.__name__}Backward"
+        name = node.op.name
         return f"{_NAMES.get(name) or ''.join(part.capitalize() for part in name.split('_'))}Backward0"
 
     @property
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
         """The backward nodes of the values it was computed from."""
-        sources = () if self._node.op is VARIABLE else self._node.sources
-        return tuple((GradFn(_made(source)) if source.tracked else None, 0) for source in sources)
+        sources = () if self._node.op is VARIABLE else _computed(self._node).sources
+        return tuple((_shown(_made(source)) if source.tracked else None, 0) for source in sources)
 
     @property
     def variable(self) -> Any:
@@ -99,6 +105,24 @@ def _made(node: Node) -> Node:
     return node
 
 
+def _computed(node: Node) -> Node:
+    """What computed a value: of one of several results, what computed them all."""
+    while node.op is PICK:
+        node = node.sources[0]
+    return node
+
+
+_classes: dict[str, type[GradFn]] = {}
+
+
+def _shown(node: Node) -> GradFn:
+    """A node as an object of a class with its name, which programs print."""
+    name = GradFn(node).name().rpartition(":")[2]
+    if name not in _classes:
+        _classes[name] = type(name, (GradFn,), {})
+    return _classes[name](node)
+
+
 def grad_fn(tensor: Tensor) -> GradFn | None:
     """The backward node of a tensor; None for a leaf."""
-    return None if tensor.is_leaf else GradFn(_made(tensor.node))
+    return None if tensor.is_leaf else _shown(_made(tensor.node))

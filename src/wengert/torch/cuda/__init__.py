@@ -24,7 +24,7 @@ def device_count() -> int:
 
 def is_initialized() -> bool:
     """Whether a GPU has been used."""
-    return bool(_devices.in_use())
+    return any(_devices.kind_of(name) == _devices.CUDA for name in _devices.in_use())
 
 
 def init() -> None:
@@ -173,6 +173,33 @@ class Stream:
 
     def __exit__(self, *exception: Any) -> None:
         pass
+
+
+class StreamContext:
+    """A block whose work goes to a stream."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+class CUDAGraph:
+    """A recorded series of kernels in PyTorch, which is not here: a compiled function replays one by itself."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        raise RuntimeError("torch.cuda.CUDAGraph is not in wengert.torch: a compiled function is one CUDA graph")
+
+
+class graph:
+    """A block that is recorded as a CUDAGraph in PyTorch, and is not here."""
+
+    def __init__(self, cuda_graph: Any, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("torch.cuda.graph is not in wengert.torch: a compiled function is one CUDA graph")
 
 
 def stream(stream: Any) -> Any:

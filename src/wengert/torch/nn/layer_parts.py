@@ -7,9 +7,11 @@ import inspect
 from typing import Any
 
 import wengert as wg
+from wengert.torch.creation import type_name
 from wengert.torch.nn.accepted import require_one_dtype
 from wengert.torch.nn.functional.attention import check_causal
 from wengert.torch.nn.module import adopted, layer_of, part_of, parts, property_of, set_up
+from wengert.torch.nn.parameter import Parameter
 from wengert.torch.tensor import write
 
 # --- forward ----------------------------------------------------------------------------------------------------------
@@ -253,6 +255,28 @@ def _parameter_list(self: Any, values: Any = None) -> None:
     """Parameters in order; a tensor becomes one."""
     set_up(self)
     wg.nn.ParameterList.__init__(self, () if values is None else values)
+
+
+def _listed(name: str, part: Any, dtype: str) -> str:
+    """A line of a container's repr about a parameter, or whatever else it has."""
+    if not isinstance(part, wg.Tensor):
+        return f"  ({name}): Object of type: {type(part).__name__}"
+    kind = "Parameter" if isinstance(part, Parameter) else "Tensor"
+    place = "" if part.node.device == "cpu" else f" ({part.device})"
+    sizes = "x".join(str(size) for size in part.shape)
+    return f"  ({name}): {kind} containing: [{dtype} of size {sizes}{place}]"
+
+
+@part_of("ParameterList", called="extra_repr")
+def _extra_repr_in_order(self: Any) -> str:
+    """A line for each parameter."""
+    return "\n".join(_listed(str(i), part, str(part.dtype)) for i, part in enumerate(self))
+
+
+@part_of("ParameterDict", called="extra_repr")
+def _extra_repr_by_name(self: Any) -> str:
+    """A line for each parameter, with the name of its type."""
+    return "\n".join(_listed(str(name), part, type_name(part)) for name, part in self.items())
 
 
 @part_of("ParameterDict", called="__init__")

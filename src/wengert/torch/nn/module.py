@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 import wengert as wg
+from wengert.core.devices import META
 from wengert.core.dtypes import INEXACT, as_dtype
 from wengert.torch import dtypes
+from wengert.torch.meta import NO_DATA
 from wengert.torch.nn import loading
 from wengert.torch.nn.parameter import Buffer, Parameter
 from wengert.torch.tensor import Tensor, of
@@ -174,6 +176,7 @@ class Module(wg.nn.Module):
                 targets += [arg.node.dtype, arg.node.device]
             elif arg is not None and not isinstance(arg, bool):
                 targets.append(f"cuda:{arg}" if isinstance(arg, int) else arg)
+        _require_values(self, [*targets, kwargs.get("device")])
         for target in (*targets, kwargs.get("dtype")):
             if target is not None and not wg.devices.is_device(target):
                 _require_inexact(target)
@@ -217,12 +220,26 @@ class Module(wg.nn.Module):
         return self
 
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
-        """Move to a device without preserving values."""
-        return self.to(device)
+        """Move to a device; the values there are zeros, and anything in PyTorch."""
+        name = wg.devices.named(str(device), "to_empty")
+        return self._apply(lambda slot: wg.zeros(slot.shape, dtype=slot.dtype, device=name), recurse)
 
     def share_memory(self: M) -> M:
         """Return the module; workers receive copies."""
         return self
+
+
+def _require_values(module: Any, targets: list[Any]) -> None:
+    """Open the device among the targets; raise if it is to get values of tensors that have none."""
+    for target in targets:
+        if target is None or not wg.devices.is_device(target):
+            continue
+        name = wg.devices.named(str(target), "to")
+        if name != META and any(slot.node.device == META for slot in (*module.parameters(), *module.buffers())):
+            raise NotImplementedError(
+                f"{NO_DATA} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                "from meta to a different device."
+            )
 
 
 layers: dict[type, type] = {wg.nn.Module: Module}

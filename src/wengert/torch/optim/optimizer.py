@@ -116,6 +116,14 @@ class _State(dict[str, Any]):
             raise KeyError(name)
         return of(self._counts.of(self._parameter).astype(wg.float32))
 
+    def __contains__(self, name: object) -> bool:
+        return name == "step" or super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What is kept under a name."""
+        found = name in self
+        return self[name] if found else default
+
 
 class Optimizer(_Optimizer):
     """The base class of the optimizers; a subclass defines `step`."""
@@ -371,6 +379,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def stepped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(self, "_optimizer_step_pre_hooks"):  # a wrapper of another optimizer, which has the hooks
+            return step(self, *args, **kwargs)
         before, after = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
         if self.__dict__.get("_is_stepping") or not (before or after or _global_pre_hooks or _global_post_hooks):
             return step(self, *args, **kwargs)

@@ -19,15 +19,40 @@ class NodeDef(NamedTuple):
     unflatten: Callable[[Iterable[Any], Any], Any]
 
 
-def _of_dict(value: Any) -> tuple[list[Any], Any]:
+@dataclass(frozen=True)
+class MappingKey:
+    """An item of a mapping, as a step of a path to a leaf."""
+
+    key: Any
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """An item of a sequence, as a step of a path to a leaf."""
+
+    idx: int
+
+
+Context = Any
+
+
+def _dict_flatten(value: Any) -> tuple[list[Any], Any]:
     return list(value.values()), list(value)
+
+
+def _dict_flatten_with_keys(value: Any) -> tuple[list[tuple[MappingKey, Any]], Any]:
+    return [(MappingKey(key), item) for key, item in value.items()], list(value)
+
+
+def _dict_unflatten(parts: Iterable[Any], keys: Any) -> dict[Any, Any]:
+    return dict(zip(keys, parts))
 
 
 SUPPORTED_NODES: dict[type, NodeDef] = {
     list: NodeDef(lambda x: (list(x), None), lambda parts, _: list(parts)),
     tuple: NodeDef(lambda x: (list(x), None), lambda parts, _: tuple(parts)),
-    dict: NodeDef(_of_dict, lambda parts, keys: dict(zip(keys, parts))),
-    OrderedDict: NodeDef(_of_dict, lambda parts, keys: OrderedDict(zip(keys, parts))),
+    dict: NodeDef(_dict_flatten, _dict_unflatten),
+    OrderedDict: NodeDef(_dict_flatten, lambda parts, keys: OrderedDict(zip(keys, parts))),
     defaultdict: NodeDef(
         lambda x: (list(x.values()), (x.default_factory, list(x))),
         lambda parts, known: defaultdict(known[0], zip(known[1], parts)),

@@ -8,7 +8,7 @@ from typing import Any
 from wengert.torch.missing import missing_attribute as _missing_attribute
 
 __version__ = "0.28.0+wengert"
-_LATER = ("datasets", "models", "transforms", "utils")
+_LATER = ("datasets", "io", "models", "ops", "transforms", "utils")
 
 
 def __getattr__(name: str) -> Any:

@@ -113,6 +113,15 @@ class FashionMNIST(MNIST):
     )
 
 
+class KMNIST(MNIST):
+    """Characters of cursive Japanese, in MNIST's sizes."""
+
+    _published = _mnist.MNIST._replace(
+        title="Kuzushiji-MNIST", name="kmnist", urls=("http://codh.rois.ac.jp/kmnist/dataset/kmnist/",), checksums={}
+    )
+    classes = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
+
+
 class CIFAR10(VisionDataset):
     """Photographs of ten things, 32 x 32: 50,000 to train on and 10,000 to test."""
 

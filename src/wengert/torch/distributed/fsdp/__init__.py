@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -17,6 +18,39 @@ class ShardingStrategy(Enum):
     SHARD_GRAD_OP = auto()
     NO_SHARD = auto()
     HYBRID_SHARD = auto()
+
+
+@dataclass(frozen=True)
+class MixedPrecision:
+    """In which dtypes PyTorch keeps, adds and computes; one rank keeps the module's."""
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    buffer_dtype: Any = None
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """As `MixedPrecision`, for `fully_shard`."""
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclass(frozen=True)
+class CPUOffload:
+    """Whether PyTorch keeps parameters on the host; one rank keeps them where they are."""
+
+    offload_params: bool = False
+
+
+@dataclass(frozen=True)
+class CPUOffloadPolicy:
+    """As `CPUOffload`, for `fully_shard`."""
+
+    pin_memory: bool = True
 
 
 def _require_one_rank(what: str) -> None:

@@ -6,6 +6,7 @@ from wengert.nn import (
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
 )
+from wengert.nn.state import _EXTRA as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from wengert.torch.nn.module import Module
 from wengert.torch.nn.modules import layers_here
 

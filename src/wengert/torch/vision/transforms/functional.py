@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -90,6 +91,19 @@ def get_dimensions(img: Any) -> list[int]:
     return [img.node.shape[-3] if img.node.ndim > 2 else 1, *img.node.shape[-2:]]
 
 
+def resized_to(found: Sequence[int], size: Any, max_size: int | None = None) -> tuple[int, int]:
+    """The height and width that an image (width, height) is resized to."""
+    width, height = found
+    if not isinstance(size, int) and len(size) > 1:
+        return int(size[0]), int(size[1])
+    short = size if isinstance(size, int) else size[0]
+    new = (short, int(short * width / height)) if height < width else (int(short * height / width), short)
+    if max_size is not None and max(new) > max_size:
+        scale = max_size / max(new)
+        new = (int(new[0] * scale), int(new[1] * scale))
+    return new
+
+
 def resize(
     img: Any,
     size: Any,
@@ -98,16 +112,7 @@ def resize(
     antialias: bool | None = True,
 ) -> Any:
     """The image at another size: (height, width), or a number for the shorter side."""
-    width, height = get_image_size(img)
-    if isinstance(size, int) or len(size) == 1:
-        short = size if isinstance(size, int) else size[0]
-        scale = short / min(width, height)
-        new = (short, int(short * width / height)) if height < width else (int(short * height / width), short)
-        if max_size is not None and max(new) > max_size:
-            scale = max_size / max(new)
-            new = (int(new[0] * scale), int(new[1] * scale))
-    else:
-        new = (int(size[0]), int(size[1]))
+    new = resized_to(get_image_size(img), size, max_size)
     if is_image(img):
         return img.resize(new[::-1], _pillow_mode(interpolation))
     mode = InterpolationMode(interpolation).value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wengert.torch import compiler
+from wengert.torch._dynamo import eval_frame as eval_frame
 from wengert.torch.compiler import config as config
 from wengert.torch.compiler import disable as disable
 from wengert.torch.compiler import reset as reset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from typing import Any
+from typing import Final as Final
 
 from wengert.torch.nn.module import Module
 
@@ -37,7 +38,6 @@ def ignore(function: Any = None, **options: Any) -> Any:
 
 
 unused = export = script_method = script_if_tracing = ignore
-Final = Any
 
 
 class ScriptModule(Module):

@@ -1,0 +1,1 @@
+"""`torch.distributed._composable`: where PyTorch had `fully_shard` once."""
