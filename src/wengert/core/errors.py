@@ -72,7 +72,12 @@ class DeviceError(WengertError, ValueError):
 
 
 class MissingDeviceError(DeviceError, AssertionError):
-    """A GPU was asked for where there is none, or no driver; an AssertionError too, as PyTorch's is."""
+    """A GPU was asked for where there is none, or no driver; an AssertionError too, as PyTorch's is.
+
+    >>> import wengert as wg
+    >>> issubclass(wg.errors.MissingDeviceError, (wg.errors.DeviceError, AssertionError))
+    True
+    """
 
 
 class CudaError(WengertError, RuntimeError):
