@@ -38,8 +38,8 @@ from wengert.ops.reduce import MAX, MIN, SUM
 
 ALIGNED = 8  # elements of two bytes that make 16
 LINE = 64  # elements of two bytes in a line of the cache
-WORTH = 1 << 32  # floating-point operations of a product from which a copy of its operands costs less than it gains
-SHORTEST = 128  # a product this narrow in some direction is bound by memory, which padding does not save
+WORTH = 1 << 32  # floating-point operations of a product from which copying its operands pays
+SHORTEST = 128  # a product this narrow is bound by memory traffic, which padding does not reduce
 _NEUTRAL = {SUM: 0.0, MAX: -math.inf, MIN: math.inf}
 
 
@@ -79,7 +79,7 @@ class _Aligning:
 
     def __init__(self, extents: dict[int, int]) -> None:
         self.extents = extents
-        self.padded: dict[tuple[Node, int], Node] = {}  # by value and axis: it, with zeros after its end
+        self.padded: dict[tuple[Node, int], Node] = {}  # by value and axis: the value with zeros appended
         self.zeros: set[Node] = set()  # padded values that are known to be 0 there
         self.zeroed: dict[Node, Node] = {}  # others, made so
         self.masks: dict[tuple[Shape, int], Node] = {}  # by the shape that broadcasts and the extent

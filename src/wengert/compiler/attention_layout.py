@@ -46,15 +46,15 @@ class _Heads:
                 self.readers.setdefault(source, []).append(node)
         self.bases = {node: base for node in attentions if (base := self._base(node)) is not None and _spends(node)}
         self.rows = {permute: node for node in attentions for permute in self._joining(node)}
-        self.totals: dict[Node, Node] = {}  # by the sum of three cotangents: the backward that makes them
-        self.gone: set[Node] = set()  # what lies between the two
+        self.totals: dict[Node, Node] = {}  # by the sum of three cotangents: their backward
+        self.gone: set[Node] = set()  # the nodes between the two
         for node in graph.nodes:
             if node.op is add and not is_host(node.device) and node.ndim == 3:
                 self._find_total(node)
         self.joined = {*self.rows.values(), *self.totals.values()}
         self.replacing: dict[Node, Node] = {}
         self.nodes: dict[Node, None] = {}
-        self.made: dict[Node, Node] = {}  # by base its cast, by operand its view of that, by attention its result
+        self.made: dict[Node, Node] = {}  # casts by base, views by operand, results by attention
 
     # --- what there is to do ----------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class _Heads:
         moves = [x for x in way if x.op is not CAST]
         if [x.op for x in moves] != [PLACE, RESHAPE, PERMUTE, PICK] or moves[2].attrs["axes"] != _SWAP:
             return []
-        if len(way) > len(moves) + 1:  # what is cast twice may be rounded in between
+        if len(way) > len(moves) + 1:  # two casts may round in between
             return []
         cotangent, shape = moves[3], laid.sources[0].shape
         heads_joined = (*moves[2].shape[:2], moves[2].shape[2] * moves[2].shape[3])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SAME_BITS = "the same bits"  # but for the bits of a NaN
+SAME_BITS = "the same bits"  # except for the bits of a NaN
 SAME_VALUES = "the same values"  # equal numbers: the sign of a zero may differ
 REALS = "identity of reals"
 

@@ -66,8 +66,8 @@ class _Buckets:
     def __init__(self) -> None:
         self.all: list[_Bucket] = []
         self.open: dict[Hashable, _Bucket] = {}
-        self.needs: dict[Node, int] = {}  # the buckets that a node was made from
-        self.bucket_needs: list[int] = []  # the buckets that a bucket's members were made from
+        self.needs: dict[Node, int] = {}  # the buckets that a node depends on
+        self.bucket_needs: list[int] = []  # the buckets that a bucket's members depend on
 
     def visit(self, node: Node) -> None:
         """Record a node's dependencies, and put it into a bucket if it is a sum."""
@@ -140,7 +140,9 @@ class _Joined:
         with recorded_as(recording.location, recording.grad) as inside:
             self.inside = inside
             for node in order:
-                if node not in together or node is together[node].members[-1]:  # a bucket comes with its last member
+                if (
+                    node not in together or node is together[node].members[-1]
+                ):  # a bucket takes the position of its last member
                     self._require(node)
         self.graph = Graph(graph.inputs, [self.made.get(node, node) for node in graph.outputs])
 

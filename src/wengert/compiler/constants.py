@@ -42,7 +42,7 @@ def number_behind(node: Node) -> Node | None:
 def number(node: Node) -> Any:
     """The Python number that every element equals, rounded to the dtype; None if the elements may differ."""
     if node.op is not LITERAL and node.op is not BROADCAST and node.op is not DATA:
-        return None  # most nodes: decided without a call
+        return None  # the common case, decided without a call
     found = number_behind(node)
     return None if found is None else _as_array(found).item()
 

@@ -102,7 +102,7 @@ def distribution(
     schedule_named(schedule)
     if mesh is None and parts is None:
         return None
-    one = Mesh(data=1) if exact else Mesh(data=1, stage=1)  # a pipeline of one stage takes part after part
+    one = Mesh(data=1) if exact else Mesh(data=1, stage=1)  # a one-stage pipeline processes its parts in sequence
     mesh = one if mesh is None else mesh_of(mesh, "compile")
     if (parts or 1) > 1 and STAGE_AXIS in mesh and DATA_AXIS not in mesh:
         raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
@@ -125,7 +125,7 @@ class Distributed:
     outputs: list[Placement]
     reports: list[PassReport] = field(default_factory=list)
     gathered: list[Gathered] = field(default_factory=list)
-    pipeline: Pipeline | None = None  # where the graph is that of all stages
+    pipeline: Pipeline | None = None  # if the graph is that of all stages
     schedule: Schedule | None = None
 
 

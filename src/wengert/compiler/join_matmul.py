@@ -29,9 +29,9 @@ from wengert.ops.elementwise import add
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE, RESHAPE, concat, permute_dims, reshape, slice_axis
 
-INTENSITY = 64  # operations for each byte, below which a product is narrow
-LARGE = 1 << 23  # bytes that a product moves at least
-WORTH = 1.25  # times as many bytes must be saved as are copied
+INTENSITY = 64  # operations per byte below which a product is narrow
+LARGE = 1 << 23  # the minimum traffic of a product, in bytes
+WORTH = 1.25  # the required ratio of bytes saved to bytes copied
 _SWAP = (1, 0)
 
 

@@ -75,7 +75,7 @@ _CONVOLUTIONS = {
     CONVOLVE_WEIGHT: CONVOLVE_WEIGHT_LAST,
 }
 _REDUCTIONS = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
-_PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of movement with a number for each axis
+_PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # movement attributes with one number per axis
 
 
 @for_ops(*_CONVOLUTIONS)
@@ -126,8 +126,8 @@ class _ChannelsLast:
         self.graph, self.chosen = graph, chosen
         self.first: dict[Node, Node] = {}
         self.last: dict[Node, Node] = {}
-        self.made_last: set[Node] = set()  # those computed in that form
-        self.unread: set[Node] = set()  # reshapes of a pool's places, which its derivative reads as they are made
+        self.made_last: set[Node] = set()  # the nodes computed in that form
+        self.unread: set[Node] = set()  # reshapes of a pool's indices, which its derivative reads in place
         self.folded: dict[tuple[Node, Folding], Node] = {}
         self.taken: dict[tuple[Node, Shape], Node] = {}
         self.nodes: list[Node] = []

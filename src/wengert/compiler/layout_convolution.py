@@ -21,9 +21,9 @@ from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PLACE, SLICE, flip, permute_dims, place, reshape, take_slice
 
-CHUNK = 16  # bytes that are read at once
+CHUNK = 16  # bytes of a vector load
 FEW = 16  # channels of a group
-MOST = 16  # channels that folding makes, unless the kernel is then of one element: patches of an image
+MOST = 16  # maximum channels after folding, unless the kernel then has one element (image patches)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Folding:
     """How a convolution is folded: `factor` neighbours along each axis become the channels of one position."""
 
     channels: int
-    filled: int  # channels of a place, with those that are zeros
+    filled: int  # channels per position, including zero padding
     factor: Shape
     ahead: Shape  # zeros before the kernel's first element
     given: Shape  # the kernel as it was

@@ -20,7 +20,7 @@ from wengert.ops.reduce import ALL, ANY, PROD
 def is_linear(node: Node, summed: Sequence[int]) -> bool:
     """Whether a node is linear in these sources jointly, with the others fixed."""
     if node.op is CAST:
-        return False  # to integers it truncates, to fewer bits it rounds, and what it widens is cheaper to sum before
+        return False  # a cast to integers truncates, to fewer bits rounds, and a widening one is cheaper after the sum
     jointly = _JOINTLY.get(node.op) or node.op.linear or ((0,) if node.op.kind == "identity" else ())
     if jointly and all(i in jointly for i in summed):
         fixed = [source for i, source in enumerate(node.sources) if i in jointly and i not in summed]

@@ -27,8 +27,8 @@ from wengert.ops.core import RECOMPUTE_BARRIER
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK, picks
 
-SMALL = 64  # elements of a value that a lane has
-LINES = 256  # elements that a step computes for a lane: with more, registers are short
+SMALL = 64  # elements per lane of a value
+LINES = 256  # elements that a step computes per lane; more would exceed the registers
 STACKED = 64 << 20  # bytes that both loops stack
 
 
@@ -95,7 +95,7 @@ def _is_small(scan: Node) -> bool:
 
 def _side_by_side(first: Node, second: Node) -> Node:
     """Two scans as one: the carries of the first, then those of the second; likewise for stacked outputs."""
-    fixed: dict[Node, Node] = {}  # inputs of the body, by what they are: the same is read once
+    fixed: dict[Node, Node] = {}  # the body's inputs by operand, so that each operand is read once
     items: dict[Node, Node] = {}
     initial, carried, following, stacked = list[Node](), list[Node](), list[Node](), list[Node]()
     since = now()

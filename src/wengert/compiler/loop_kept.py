@@ -31,7 +31,7 @@ Products = Callable[[OpenScan], Collection[Node]]
 def keep_products(graph: Graph, products: Products) -> Graph:
     """The graph in which the first scan stacks products that it and a later scan would both compute."""
     scans = {node: opened(node) for node in graph.nodes if node.op is SCAN}
-    wanted: dict[Graph, list[Node]] = {}  # by the body of the scan that has them: what it is to stack
+    wanted: dict[Graph, list[Node]] = {}  # by the body of the scan that computes them: what it should stack
     instead: dict[Graph, dict[Node, tuple[Graph, Node]]] = {}  # by the body that would compute them
     for node, loop in scans.items():
         for value, first, same in _computed_before(loop, products(loop), scans):

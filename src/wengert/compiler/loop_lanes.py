@@ -81,7 +81,7 @@ def ends_by_itself(node: Node) -> bool:
 
 def bodies_of(node: Node) -> list[Graph]:
     """The graphs in an op's attributes, in order."""
-    if node.op is WHILE_GRADIENT:  # its body is the same as a graph
+    if node.op is WHILE_GRADIENT:  # as a graph, its body is the same
         return [node.attrs[name] for name in ("test", "step", "pulled")]
     found = []
     for value in node.attrs.values():

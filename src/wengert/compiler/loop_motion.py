@@ -88,7 +88,9 @@ def _trimmed(node: Node, picked: Collection[int]) -> Sequence[Node | None] | Non
     if size == before or not spend(node, lambda: f"scan goes from {before} operands and results to {size}"):
         return None
     inputs = [*loop.fixed, *loop.carried, *loop.items]
-    body = loop_dce(Graph(inputs, [*loop.next, *loop.ys], nodes=loop.nodes), HOST_TARGET)  # what it has no use for now
+    body = loop_dce(
+        Graph(inputs, [*loop.next, *loop.ys], nodes=loop.nodes), HOST_TARGET
+    )  # operands that are no longer used
     loop.nodes, loop.next, loop.ys = list(body.nodes), list(body.outputs[: len(kept)]), list(body.outputs[len(kept) :])
     made = loop.record()
     results |= {i: made[k] for k, i in enumerate(kept)} | {i: made[len(kept) + k] for i, k in places.items()}
@@ -191,7 +193,7 @@ def _out_of_scan(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
 
 def _out_of_while(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
     if node.attrs["lanes"] is not None:
-        return None  # its graphs are those of one lane
+        return None  # its graphs describe one lane
     n = node.attrs["constants"]
     graphs = {name: node.attrs[name] for name in ("test", "step")}
     found = {k: _worth_moving(g.nodes, g.inputs[:n], g.outputs, may_fail=False) for k, g in graphs.items()}

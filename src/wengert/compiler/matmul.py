@@ -256,7 +256,7 @@ def _wide(x: Node, shape: tuple[int, ...]) -> Node:
 
 def _summed(node: Node, matrix: Node, weights: Node, axis: int) -> Node:
     """A matrix times a column, or a row times a matrix, where the depth is an axis of the matrix."""
-    if made_by(matrix, PERMUTE) and matrix.attrs["axes"] == (1, 0):  # it is read as it lies in memory
+    if made_by(matrix, PERMUTE) and matrix.attrs["axes"] == (1, 0):  # it is read in place
         matrix, axis = matrix.sources[0], 1 - axis
     terms = e.multiply(matrix, reshape(weights, (1, weights.size) if axis else (weights.size, 1)))
     return reshape(SUM(terms, axes=(axis,), keepdims=True), node.shape)

@@ -111,9 +111,9 @@ def _best_gap(starts: Numbers, ends: Numbers, size: int) -> int:
 # --- materialize ----------------------------------------------------------------------------------------------------
 
 
-RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
-DIVISIONS = 8  # the cost from which what is computed of a column's total is stored beside it
-LARGE = 1 << 18  # elements from which it counts what a value is read from
+RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which several readers each recompute a value
+DIVISIONS = 8  # the cost from which a function of a column's total is stored too
+LARGE = 1 << 18  # elements from which the operands' traffic counts
 
 
 def times(source: Node, node: Node) -> float:

@@ -48,8 +48,8 @@ class Option(NamedTuple):
 
     moved: float
     cut: NodeCut
-    home: Sharded | None = None  # how the sources lay, where blocks are exchanged for this node only
-    place: int = 0  # of equal ones the option is taken whose sources are held so first
+    home: Sharded | None = None  # the sources' states before an exchange for this node
+    place: int = 0  # in a tie, the option whose sources had the state first wins
 
 
 @dataclass
@@ -102,7 +102,7 @@ class _States:
         self.gathered: list[Gathered] = []
         self.wishes: dict[Node, Stored] = {}
         self.readers = _readers(graph)
-        self.homes: dict[Node, Sharded] = {}  # how the results lay that `exchanged` would give back
+        self.homes: dict[Node, Sharded] = {}  # the results' states that `exchanged` would restore
 
     # --- inputs and outputs -------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class _States:
             return 0.0
         size, share = bytes_of(node), (self.n - 1) / self.n
         if any(isinstance(held, Stored) for held in states):
-            return 0.0  # what is stored is gathered to be worked with, whatever that moves
+            return 0.0  # stored values are gathered for use, whatever the cost
         axes = [held.axis for held in states if isinstance(held, Sharded)]
         if axes:
             is_exchanged = isinstance(state, Sharded) and any(axis != state.axis for axis in axes)
@@ -289,7 +289,7 @@ class _States:
         if self.store == self.group:
             found += lookup_cuts(node, held, self.group)
         if any(self._is_cut(source) for source in node.sources):
-            # The last axis first: attention exchanges sequence for heads, not for the batch, which is data's to cut.
+            # The last axis first: attention exchanges the sequence for heads; the batch belongs to data parallelism.
             found += [one for one in reversed(along) if not self._is_native(node, one) and not one.reduction]
         home = self._home(node)
         for one in found:

@@ -78,7 +78,7 @@ class _Unrolled:
     def given(self, node: Node, state: State) -> Node:
         """An output of a rank."""
         found = self.lanes.get(node, node)
-        if isinstance(state, Sharded):  # a block that is the same for all parts (a broadcast value) is one of each
+        if isinstance(state, Sharded):  # a block that all parts share (a broadcast value) occurs once per part
             return _side_by_side(found if isinstance(found, list) else [found] * self.count, state)
         return found[0] if isinstance(found, list) else found
 

@@ -110,7 +110,7 @@ def optimize(
     if fuel is not None:
         with limited(fuel):
             return optimize(graph, passes, (), None, check, target)
-    left = tank.left  # of what whoever called this has
+    left = tank.left  # of the caller's graph
     try:
         return _through(graph, passes, target, BEFORE_AND_AFTER if check else NEVER)
     except Exception:

@@ -68,7 +68,7 @@ class Pieces(NamedTuple):
     steps: tuple[Step, ...]
     inputs: dict[int, int]
     outputs: dict[int, int]
-    constants: dict[int, Any]  # arrays that are outputs as they are, by slot
+    constants: dict[int, Any]  # constant arrays that are outputs, by slot
     ends: tuple[tuple[int, ...], ...]
 
     @property
@@ -115,7 +115,7 @@ class _Steps:
     def found(self, groups: Sequence[Sequence[Node]]) -> Pieces:
         """The steps for these groups of nodes; each group runs at one tick."""
         reads = [self._read(nodes) for nodes in groups]
-        after: list[set[Node]] = [set() for _ in groups]  # what later groups read
+        after: list[set[Node]] = [set() for _ in groups]  # values that later groups read
         for number in reversed(range(len(groups) - 1)):
             after[number] = after[number + 1] | reads[number + 1]
         steps: list[Step] = []

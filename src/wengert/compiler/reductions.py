@@ -32,8 +32,8 @@ from wengert.ops.op import Op
 from wengert.ops.recorders import Binary
 from wengert.ops.reduce import SUM, reduced
 
-_CHEAP = 1  # the cost up to which a value is computed again rather than read as part of a product
-_DEEP = 3  # products of products that are looked into
+_CHEAP = 1  # the cost up to which a value is recomputed rather than stored within a product
+_DEEP = 3  # the maximum nesting of products
 
 
 def factor(graph: Graph, target: Target = HOST_TARGET) -> Graph:
@@ -99,7 +99,7 @@ def _is_one_number_a_row(x: Node, row: Shape) -> bool:
 # --- onehot ---------------------------------------------------------------------------------------------------------
 
 
-_STEPS = 12  # how many elementwise ops back a reduction over the row is looked for
+_STEPS = 12  # the maximum number of elementwise ops back to a reduction over the row
 
 
 def onehot(graph: Graph, target: Target = HOST_TARGET) -> Graph:
@@ -117,7 +117,7 @@ def onehot(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _compared(checked: set[Node]) -> Rule:
-    laid: dict[Node, Node] = {}  # by comparison: what it replaces
+    laid: dict[Node, Node] = {}  # by comparison: the gather it replaces
 
     def rule(node: Node) -> Node | None:
         if node.op is TAKE_ALONG and node.sources[1] in checked and _reads_row(node):

@@ -34,11 +34,11 @@ from wengert.ops.elementwise import less_equal, where
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE
 
-CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
-SMALL = 1 << 16  # bytes: values below are not worth it
-PLENTY = 1 << 30  # bytes at the fullest moment from which a GPU writes values again
-SHARE = 16  # one of this many parts of that moment is saved by that
-ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
+CHEAP = 32  # additions per element: about the cost of storing a value and reading it back
+SMALL = 1 << 16  # bytes; smaller values are not worth it
+PLENTY = 1 << 30  # peak bytes from which a GPU stores recomputed values
+SHARE = 16  # the peak is reduced by this fraction (1 / SHARE)
+ROUNDS = 4  # how often the peak is located again: it moves as memory is saved
 
 
 def remat(graph: Graph, target: Target = HOST_TARGET) -> Graph:
@@ -115,7 +115,7 @@ class _MemoryModel:
         self.at = {node: position for position, node in enumerate(graph.nodes)}
         inlined = {node for node in graph.nodes if _is_pointwise(node)}
         self.stored = stored_values(graph, inlined, _operands)
-        self.once = compared_with_extremes(graph)  # what is not to be computed again
+        self.once = compared_with_extremes(graph)  # values that must not be recomputed
         self.kept = {storage(node) for node in graph.outputs}
         self.ends = self._ends()
         self.peak = self._fullest()
@@ -316,7 +316,7 @@ class _Copies:
 
     def __init__(self, model: _MemoryModel, chosen: Collection[Node]) -> None:
         self.model = model
-        self.touched = set(chosen)  # what is computed again for what comes late
+        self.touched = set(chosen)  # values recomputed for late readers
         for node in model.graph.nodes[: model.peak + 1]:
             inlined = node not in model.stored and _is_pointwise(node)
             if inlined and not self.touched.isdisjoint(node.sources):

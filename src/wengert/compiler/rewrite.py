@@ -44,10 +44,10 @@ class Fuel(threading.local):
     def __init__(self) -> None:
         self.left: int | None = None  # None: no limit
         self.spent = 0
-        self.name = ""  # the pass or stage that runs
-        self.rule = ""  # of `simplify`: the one that was followed last
-        self.rules: dict[str, int] = {}  # how often each rule of this pass or stage was followed; "" is its only one
-        self.last: Rewrite | None = None  # the one that took the last fuel
+        self.name = ""  # the current pass or stage
+        self.rule = ""  # in `simplify`: the rule that fired last
+        self.rules: dict[str, int] = {}  # how often each rule of this pass or stage fired; "" is the only rule
+        self.last: Rewrite | None = None  # the rewrite that took the last fuel
 
 
 fuel = Fuel()
@@ -222,8 +222,8 @@ class _Walk:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.start = now()  # what is recorded from here on is new
-        self.replacing: dict[Node, Node] = {}  # the old graph's nodes and the rules' own, to those of the new graph
+        self.start = now()  # nodes recorded from here on are new
+        self.replacing: dict[Node, Node] = {}  # maps nodes of the old graph and of the rules to the new graph
         self.nodes: list[Node] = []
 
     def through(self, graph: Graph) -> Graph:

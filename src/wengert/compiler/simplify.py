@@ -265,7 +265,7 @@ def cast_of_cast(node: Node) -> Node | None:
     if not widens(start.dtype, x.dtype) or (start.dtype in COMPLEX and node.dtype not in COMPLEX):
         return None
     if x.dtype in INEXACT and node.dtype not in INEXACT and node.dtype is not bool_:
-        # Out of range, how wide the float was matters; and a float goes to the nearest integer, where an integer wraps.
+        # Out of range the float's width matters; and a float saturates where an integer wraps.
         return cast(start, node.dtype) if widens(start.dtype, node.dtype) else None
     return cast(start, node.dtype)
 

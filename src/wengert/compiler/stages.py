@@ -27,15 +27,15 @@ from wengert.ops.op import PICK
 Marks = Sequence[tuple[int, int | None]]
 """From which serial number on nodes are recorded in which stage; None: in none."""
 
-_SLACK = 0.25  # of a stage's cost: how far from an even cut one is looked for that fewer bytes cross
+_SLACK = 0.25  # fraction of a stage's cost within which a cut with less traffic is searched
 
 
 class Interface(NamedTuple):
     """What a pipeline needs to know about a recorded graph besides its nodes."""
 
     marks: Marks
-    arguments: int  # how many inputs are a call's own: each rank has them
-    pairs: Mapping[int, int]  # by output: the input whose place it takes
+    arguments: int  # the number of inputs that every rank gets with the call
+    pairs: Mapping[int, int]  # by output: the input that it replaces
     returned: frozenset[int] = frozenset()  # outputs that a call returns: every rank gets them
 
 
@@ -57,7 +57,7 @@ def homes(graph: Graph, ranks: int, interface: Interface) -> Homes:
         more = {x: found[y] for x, y in pairs if x not in found and y in found}
         if not more:
             return Homes(stages, found)
-        kept |= more  # an input that is replaced on one stage must not be read on another as it was
+        kept |= more  # an input that one stage replaces must not be read unchanged on another
 
 
 def _marked(graph: Graph, marks: Marks) -> dict[Node, int]:
@@ -121,7 +121,7 @@ class _Assignment:
 
     def _put(self, node: Node, planned: int | None) -> None:
         if node.op is PICK:
-            planned = self.home.get(node.sources[0])  # a result lies beside the others
+            planned = self.home.get(node.sources[0])  # results stay together
         if planned is None:
             planned = self._by_bytes(node)
         if planned is not None:

@@ -14,7 +14,7 @@ def wishes(graph: Graph, states: Mapping[Node, Mapping[State, Node]]) -> dict[No
     The gradients in ZeRO's updates are such values, even if something else (a norm, say) reads them first.
     """
     stored = {node: state for node, held in states.items() for state in held if isinstance(state, Stored)}
-    for node in graph.nodes:  # forwards: what is computed from stored values one by one lies as they do
+    for node in graph.nodes:  # forwards: elementwise functions of stored values have the same state
         if node.op.kind == "elementwise" and node not in stored:
             alike = {stored[s] for s in node.sources if s in stored and s.shape == node.shape}
             if len(alike) == 1:

@@ -94,7 +94,7 @@ def narrowed(dtype: np.dtype[Any], scalar: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """What C and CUDA C++ say differently."""
+    """The differences between C and CUDA C++."""
 
     restrict: str  # the qualifier of pointers that do not alias
     error: str = ""  # what a function takes first that may note an error

@@ -28,20 +28,20 @@ from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Ste
 class CCodegen:
     """The C code generator of one program: it numbers the functions and the values in the arena."""
 
-    overwriting = True  # what replaces elements of a value copies it first only where it lies elsewhere
+    overwriting = True  # ops that update elements copy the value first unless they run in place
 
     def __init__(self, target: Target = HOST_TARGET) -> None:
         self.target = target
         self.functions: dict[Function, str] = {}
-        self._fallible: tuple[list[FusionGroup], list[int]] | None = None  # the groups that were asked about last
-        self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
+        self._fallible: tuple[list[FusionGroup], list[int]] | None = None  # the groups of the last query
+        self.numbers: dict[Node, int] = {}  # numbers of arena values, so that equal graphs give equal texts
         self.loops: dict[str, str] = {}  # by name: C of loops that call their bodies
         self.constants: list[Node] = []  # of all bodies
         self.bodies = 0
-        self.program = self  # whose body this is for, if it is for one
+        self.program = self  # the loop whose body this is for, if any
         self.prefix = "offset_"
         self.fixed: frozenset[Node] = frozenset()  # a body's inputs that no step changes
-        self.packed: dict[Packing, int] = {}  # what is made of them once, before the first step
+        self.packed: dict[Packing, int] = {}  # their packed copies, made before the first step
 
     def inside(self, fixed: Sequence[Node]) -> CCodegen:
         """The code generator for a loop's body; its functions belong to the program."""
@@ -101,7 +101,7 @@ class _StepWriter:
         self.slots, self.donated = plan.buffers.slots, plan.donated
         self.picks = picks(plan.graph)
         self.cache = LoweringCache()
-        self.in_place: set[Node] = set()  # what has several results that are made where they belong
+        self.in_place: set[Node] = set()  # nodes with several results, written to their final addresses
 
     def pointer(self, node: Node | None) -> str:
         """The C expression for the address of a value."""

@@ -106,7 +106,7 @@ class _Hoisted:
         self.plan = plan
         self.placed: list[Placed] = []
         self.flights: list[_Flight] = []
-        self.started = 0  # the place behind the last start: collectives keep their order
+        self.started = 0  # the position after the last start: collectives keep their order
 
     def add(self, placed: Placed) -> None:
         """Place a step: a collective becomes two steps, and readers of its result follow the wait."""

@@ -1,9 +1,9 @@
 """CUDA C++ for a GPU: which ops have kernels, what they absorb, and the candidates for each group.
 
 In: a target with its device's properties and libraries, and the choices stored by earlier timing. Out: the answers that
-plan stages need from a code generator, and a step for each group. Generated loops and most ops have one implementation.
-Matrix products, convolutions and attention have several: our kernels, one per tile, and the suggestions of the
-libraries, ordered by expected time. A candidate builds its step only on demand, because generating text takes time.
+stages need from a code generator, and a step for each group. Generated loops and most ops have one implementation.
+Matrix products, convolutions and attention have several: our kernels, one per tile, and the libraries' suggestions, by
+expected time. A candidate builds its step on demand, because generating text takes time.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from wengert.plan.plan import NOTHING, HostOp, How, LibraryEpilogue, Plan, Step,
 from wengert.plan.shared_factors import shared_factors
 from wengert.plan.tuning import Candidate, Tuned, tune
 
-OWN = 4  # tiles of ours that are worth a try
-BESIDE = 2  # of them where a library does it too: each takes a second to compile
+OWN = 4  # candidate tiles of our kernels
+BESIDE = 2  # the same if a library is a candidate too: each takes a second to compile
 
 
 class Candidates:
@@ -72,7 +72,7 @@ class Candidates:
         self.libraries, self.choices, self.properties = codegen.libraries, codegen.choices, codegen.properties
         self.picks, self.epilogues = picks(plan.graph), plan.epilogues
         self.cache = LoweringCache()
-        self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
+        self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what the forward keeps for the backward
         opaque = [group.roots[0] for group in self.grouping.groups if group.opaque]
         self._pair_attentions([node for node in opaque if node.op in (ATTENTION, ATTENTION_BACKWARD)])
         systems = [node for node in opaque if node.op is SOLVE]
@@ -324,7 +324,7 @@ class CudaCodegen:
         collectives: Collectives | None = None,
     ) -> None:
         assert target.properties is not None
-        if target.invariant:  # a library's kernel and what was fastest depend on every size
+        if target.invariant:  # library kernels and stored choices depend on every size
             libraries, choices, tuning = NoLibraries(), NoChoices(), 0.0
         self.target, self.libraries, self.choices = target, libraries, choices
         self.properties: DeviceProperties = target.properties
@@ -332,7 +332,7 @@ class CudaCodegen:
         self.collectives = collectives if collectives is not None and target.overlaps else NoCollectives()
         self.inlines: Callable[[Node], bool] = cache(inlines)
         self.is_hosted: Callable[[Node], bool] = cache(self._is_hosted)
-        self.expands = self.is_hosted  # into other ops, where nothing carries it out as it is
+        self.expands = self.is_hosted  # into ops that the device can run
         self.reads: Callable[[Node], Sequence[Node]] = cache(self._reads)
 
     def inside(self, target: Target) -> CudaCodegen:
@@ -366,8 +366,8 @@ class CudaCodegen:
         """Whether a library runs an epilogue on a product or convolution; where that may not pay, only if timed.
 
         An epilogue that reads another matrix is no faster than a loop after the product if sums are short, as in GPT-2:
-        gelu with its argument takes 169 us instead of 158 on an H200; the slope of gelu takes 168 us plus a kernel for
-        the bias gradient, instead of 205 us in all. A convolution's epilogue must be compiled first.
+        gelu with its argument takes 169 us instead of 158 on an H200; the slope of gelu takes 168 and a kernel for the
+        bias gradient, not 205 us.
         """
         pays = node.op not in CONVOLUTIONS and {ARGUMENT, SLOPE}.isdisjoint(how)
         if self.absorbs(node) or not (pays or self.tuning > 0 or self._was_timed(node)):
@@ -382,8 +382,7 @@ class CudaCodegen:
     def fallible(self, grouping: Grouping) -> list[int]:
         """The groups that the host computes: if one fails, whatever was overwritten before it would be lost.
 
-        A failed collective ends the world, and state is restored from a checkpoint, so updates need not wait for
-        collectives.
+        A failed collective ends the world; state comes from a checkpoint, so updates need not wait for collectives.
         """
         opaque = [(k, group.roots[0]) for k, group in enumerate(grouping.groups) if group.opaque]
         made = [(k, node.sources[0] if node.op is PICK else node) for k, node in opaque]

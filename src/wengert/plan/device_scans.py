@@ -17,9 +17,9 @@ from wengert.plan.actions import Action, Address, Move, Moves, Path, Repeat, Run
 from wengert.plan.loop_writer import Carry, LoopWriter, carries_of, makes, moves_of, nodes_of_plan, size_of, slot_of
 from wengert.plan.plan import Body
 
-UNROLLED = 512  # nodes of a graph: a scan of so many is not repeated but written out, which takes 35 us a node
-TRIP = 128  # nodes of a trip of a longer one: 0.1 ms, beside which the 3 us between two trips are little
-TRIP_BYTES = 32 << 20  # of what the steps of a trip read and write
+UNROLLED = 512  # graph nodes up to which a scan is unrolled, which takes 35 us per node
+TRIP = 128  # graph nodes per trip otherwise: 0.1 ms, much longer than the 3 us between trips
+TRIP_BYTES = 32 << 20  # of the values that a trip's steps read and write
 ALIGNED = 16  # bytes: where kernels and libraries expect a value to begin
 
 
@@ -135,7 +135,7 @@ class _Block:
         self.lowest = scan._lowest(first, count)
         self.sign = -1 if scan.node.attrs["reverse"] else 1
         self.plan = scan.bodies[0].plan
-        self.turning: list[tuple[Carry, Path]] = []  # with the places that the next values are copied to
+        self.turning: list[tuple[Carry, Path]] = []  # with the addresses that the next values are copied to
         self.fetched: list[Move] = []
         self.stored: list[Move] = []
         self.before: list[Shift] = []

@@ -390,7 +390,7 @@ def fuse(plan: Plan) -> Plan:
     def absorbs(node: Node) -> bool:
         return node in epilogues or codegen.absorbs(node)
 
-    large = math.inf if plan.target.invariant else None  # where a batch is cut into kernels is no matter of its size
+    large = math.inf if plan.target.invariant else None  # how a batch is cut into kernels must not depend on its size
     updates = {storage(plan.graph.outputs[k]): plan.graph.inputs[i] for i, k in plan.pairs}
     launches = plan.target.launches
     return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, launches, large, updates))

@@ -53,7 +53,7 @@ class FusionGroup:
     axes: tuple[int, ...]  # the reduced ones
     opaque: bool = False
     reads: list[Read] = field(default_factory=list)
-    stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
+    stored: list[Node] = field(default_factory=list)  # the roots with readers outside
     epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
     final_reduction: FusionGroup | None = None  # those roots that are totals of its rows, made after all of them
 
@@ -191,7 +191,7 @@ class Needs:
 # --- schedule -------------------------------------------------------------------------------------------------------
 
 
-LARGE = 1 << 22  # bytes of a value from which it counts when it is freed
+LARGE = 1 << 22  # bytes from which freeing a value counts
 
 
 def ordered(

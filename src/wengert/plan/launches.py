@@ -31,7 +31,7 @@ from wengert.plan.plan import NOTHING, Plan, Step, launched
 
 Writer = Callable[[Sequence[LoopKernel], DeviceProperties], LaunchList]
 
-LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
+LARGE = 1 << 23  # elements from which a single kernel keeps the device busy
 
 
 def horizontal_fusion(plan: Plan) -> Plan:
@@ -143,7 +143,7 @@ class Order:
 # --- dependent launch -----------------------------------------------------------------------------------------------
 
 
-LONG = 64 << 20  # bytes that a kernel moves: it takes longer than to ask for it
+LONG = 64 << 20  # bytes moved from which a kernel takes longer than its launch
 
 
 def dependent_launch(plan: Plan) -> Plan:

@@ -159,7 +159,7 @@ class Carry(NamedTuple):
     end: Address  # where its result belongs
     other: Address | None  # the second place, if it has one
     owned: bool  # whether a step writes it there
-    kept: int | None  # the stacked output that it is, if it is one
+    kept: int | None  # the stacked output that holds it, if any
 
     @property
     def size(self) -> int:

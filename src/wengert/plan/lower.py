@@ -48,7 +48,7 @@ def lower(group: FusionGroup, name: str, inlined: Container[Node], buffer_of: Ca
     return _Lowering(group, name, inlined, buffer_of).kernel()
 
 
-ROW_FITS = 16_384  # elements: a row this long is kept between passes, a longer one is computed again
+ROW_FITS = 16_384  # elements up to which a row is kept between passes; longer ones are recomputed
 KEEP_FROM = 10  # the cost from which it pays to keep a value for a later pass
 
 
@@ -71,7 +71,7 @@ class _Lowering:
         self.to_keep: set[tuple[Node, IndexMap]] = set()
         self.scratch: dict[str, tuple[DType, int]] = {}
         self.buffers: dict[str, tuple[DType, bool]] = {}
-        self.written: set[tuple[Node, IndexMap]] = set()  # stored by an earlier pass, to be read from there
+        self.written: set[tuple[Node, IndexMap]] = set()  # stored by an earlier pass and loaded from there
         self.count = 0
         self.stage = Stage()
         self.stages: list[Stage] = []
@@ -89,7 +89,7 @@ class _Lowering:
             for at, root in tasks:
                 if at == level:
                     self._do(root)
-            self.stage.inside += self.stores  # after all loads: an output may lie where an input did
+            self.stage.inside += self.stores  # after all loads: an output may overwrite an input
             self.stores = []
             self.written |= {(root, self._place(root)) for at, root in tasks if at == level and self._reads_back(root)}
         self._begin_stage()

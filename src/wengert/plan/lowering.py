@@ -228,7 +228,7 @@ def final_step(
 # --- column partials ------------------------------------------------------------------------------------------------
 
 
-LARGE = 1 << 20  # elements from which reading them again takes longer than a launch
+LARGE = 1 << 20  # elements from which rereading them costs more than a launch
 
 
 def column_partials(plan: Plan) -> Plan:

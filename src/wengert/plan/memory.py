@@ -20,9 +20,9 @@ from wengert.kernels.launch import DeviceProperties
 from wengert.plan.collectives import starts_collective
 from wengert.plan.plan import Arena, Plan, Step, Wait
 
-APART = 64 << 20  # bytes: up to here every value on a GPU has a place of its own: no step waits for another's memory
-PRIVATE = 1 << 20  # bytes of a workspace with a place of its own: partial sums, which take more, share theirs
-ALL_PRIVATE = 64 << 20  # bytes of all those places together: little, beside what a program with many products needs
+APART = 64 << 20  # bytes up to which every value on a GPU has its own memory, so that no step waits for memory
+PRIVATE = 1 << 20  # maximum bytes of a workspace with its own memory; partial sums are larger and share
+ALL_PRIVATE = 64 << 20  # maximum bytes of all of those together: little for a program with many products
 
 Workspace = TypeVar("Workspace", bound=Hashable)
 
@@ -100,7 +100,7 @@ def _needed(plan: Plan) -> tuple[list[tuple[list[Any], list[Any]]], dict[Any, in
 # --- in place -------------------------------------------------------------------------------------------------------
 
 
-WORTH = 1 / 50  # of what is alive: what a result must be at least for a kernel of its own
+WORTH = 1 / 50  # the least share of live bytes for which a result gets an in-place kernel
 
 
 class InPlace(NamedTuple):
@@ -262,7 +262,7 @@ def waits_of(
 
 # --- the stage ------------------------------------------------------------------------------------------------------
 
-FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
+FILLING = 32 << 10  # bytes per SM from which a step fills the device
 
 
 def waits(plan: Plan) -> Plan:

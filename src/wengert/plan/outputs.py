@@ -150,7 +150,7 @@ def _reads_own(group: FusionGroup, source: Node, result: Node) -> bool:
         return False
     passes = any(read.leaf in group.roots and read.leaf.op.kind == "reduction" for read in group.reads)
     if passes and result.shape == group.space:
-        return False  # an element stored in one pass might be read again in the next
+        return False  # the next pass might read an element stored in this one
     own = root_place(result, group.space, group.axes)
     places: Collection[object] = [read.place for read in group.reads if storage(read.leaf) is source]
     return all(place == own for place in places)

@@ -86,7 +86,7 @@ class Body:
     plan: Plan
     carries: tuple[tuple[int, int], ...]  # inputs and outputs of the plan's graph, by number
     trips: int | None  # None: as long as a condition holds
-    name: str = "step"  # what it is of a loop or branch
+    name: str = "step"  # its role in a loop or branch
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ class Step:
     buffers: Mapping[str, Node] = field(default_factory=dict)  # by the names that the parts use
     workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries: names and bytes
     kernel: LoopKernel | None = None  # of loops: what the launches or the C were written from, if that is one kernel
-    choice: Choice | None = None  # why it was taken, if candidates were timed
-    kept: tuple[Node, ...] = ()  # what an attention's forward keeps for its backward, which are no values of the graph
-    reason: str = ""  # why the host computes it, of what could have been compiled
+    choice: Choice | None = None  # why it was chosen, if candidates were timed
+    kept: tuple[Node, ...] = ()  # values outside the graph that attention's forward keeps for its backward
+    reason: str = ""  # why the host computes it although it could be compiled
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -292,7 +292,7 @@ class Arena(NamedTuple):
     offsets: Mapping[Any, int]
     size: int
     sizes: Mapping[Any, int]  # bytes of what has an offset
-    scratch: int = 0  # where the memory begins that every step may work in
+    scratch: int = 0  # the offset of scratch memory that every step may use
 
 
 class HostOutputs(NamedTuple):
@@ -301,7 +301,7 @@ class HostOutputs(NamedTuple):
     numbers: list[int]  # of the other outputs, which the plan computes
     hosted: list[int]
     graph: Graph | None  # of the hosted ones
-    replaces: Mapping[int, int]  # by hosted output: the input whose place it takes
+    replaces: Mapping[int, int]  # by hosted output: the input that it replaces
 
 
 NO_BUFFERS, NO_ARENA = Buffers([], [], [], {}), Arena({}, 0, {})
@@ -329,11 +329,11 @@ class Plan:
     donated: Mapping[Node, Node] = field(default_factory=dict)  # by output: the input that it is written over
     step_groups: tuple[FusionGroup, ...] = ()  # by step, where they are not those of `grouping` one by one
     regions: tuple[tuple[int, ...], ...] = ()  # steps that share one parallel region, by number
-    lives: Mapping[Any, Life] = field(default_factory=dict)  # of what has a place of its own in the arena
+    lives: Mapping[Any, Life] = field(default_factory=dict)  # of values with their own memory in the arena
     sizes: Mapping[Any, int] = field(default_factory=dict)  # bytes of that
-    aliases: Mapping[Node, Node] = field(default_factory=dict)  # by result: the operand whose place it takes
-    private: frozenset[Any] = frozenset()  # workspaces whose places nothing else uses at any time
-    tuned: Any = None  # what timing candidates came to
+    aliases: Mapping[Node, Node] = field(default_factory=dict)  # by result: the operand that it overwrites
+    private: frozenset[Any] = frozenset()  # workspaces whose memory nothing else ever uses
+    tuned: Any = None  # the outcome of timing candidates
     reports: tuple[Any, ...] = ()  # of the passes and stages so far
 
     @property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wengert.plan.cuda_codegen import Candidates
 
 TOGETHER = 16  # groups whose candidates are compiled side by side
-MARGIN = 0.03  # the share of its time by which another must beat the first candidate
+MARGIN = 0.03  # the fraction by which another must beat the first candidate
 
 
 class Candidate(NamedTuple):
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
 
     name: str
     make: Callable[[], Step | None]
-    is_late: bool = False  # made when its turn comes to be timed: that takes long
+    is_late: bool = False  # built only when it is timed, because that is slow
 
 
 class Tuned(NamedTuple):

@@ -136,7 +136,7 @@ class _Memory:
     def __init__(self, plan: Plan, stage: str) -> None:
         self.plan, self.stage = plan, stage
         self.places: dict[Any, MemoryRange] = {}
-        self.held: set[Node] = set()  # the values that are there
+        self.held: set[Node] = set()  # the available values
         self.starts: dict[int, list[int]] = {}  # by memory: where they begin, in order; no two of them overlap
         self.ends: dict[int, dict[int, tuple[int, Node]]] = {}  # by memory and beginning: where they end
         self.in_flight: dict[str, Step] = {}

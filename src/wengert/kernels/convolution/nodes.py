@@ -1,4 +1,4 @@
-"""Convolutions of nodes on a GPU: used by `cuda`."""
+"""Convolution nodes on a GPU; used by `cuda`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
 
 
 def absorbs(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels are the best there are, and take in what is done with the result."""
+    """Whether our kernels are the fastest available, and take an epilogue."""
     found = convolution(node, device.tf32)
     return found is not None and has_work(node) and cuda.is_small(found, device)
 
 
 def sides(node: Node) -> tuple[int, int]:
-    """The rows and columns of the sums that a convolution with its channels last makes."""
+    """The rows and columns of the matrix of sums that a channels-last convolution makes."""
     return node.size // node.shape[-1], node.shape[-1]
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels are faster than what libraries have."""
+    """Whether our kernels are faster than the libraries'."""
     found = convolution(node, device.tf32)
     return found is not None and cuda.outdoes_libraries(found, device)

@@ -1,9 +1,9 @@
-"""Rows: the reduced axes lie along memory, and the threads of a warp or a block share a row.
+"""Rows: the reduced axes are contiguous, and the threads of a warp or a block share a row.
 
-A row that fits stays in registers: every vector is loaded once, and all passes work on what a thread holds. A longer
-one is read again by each pass. Reductions are put together by shuffles and, beyond a warp, through shared memory. Where
-there are too few rows to fill the device, blocks share a row: each pass is a launch that leaves partial reductions in
-memory, and one more puts them together in order.
+A row that fits stays in registers: every vector is loaded once, and all passes use the registers. A longer row is read
+again by each pass. Reductions are combined by shuffles and, beyond a warp, through shared memory. Where there are too
+few rows to fill the device, blocks share a row: each pass is a launch that writes partial reductions to memory, and
+another combines them in order.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def reading(stages: list[Stage], copies: Copies) -> list[Stage]:
 
 
 def rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> LaunchList:
-    """The launches of a kernel whose rows lie along memory."""
+    """The launches of a kernel whose rows are contiguous."""
     return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else WholeRows(kernel, shape, device, why).work()
 
 
 class RowsText:
-    """What both ways share: the row that threads are at, and reductions over its threads."""
+    """The parts common to both variants: a thread's row, and reductions over a row's threads."""
 
     def __init__(self, kernel: LoopKernel, shape: Rows, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
@@ -86,7 +86,7 @@ class RowsText:
         self.numbers: dict[Access, str] = {}  # loads that a row has one of, if something has loaded them already
 
     def begin(self, row: str) -> None:
-        """Say which row a thread works on; one that is beyond the last works on that and stores nothing."""
+        """Compute a thread's row; one past the end computes the last row and stores nothing."""
         page, shape, index = self.page, self.shape, self.names.index
         page.line(f"const int lane = threadIdx.x{f' % {shape.lanes}' if shape.rows > 1 else ''};")
         if self.ragged:
@@ -98,7 +98,7 @@ class RowsText:
         unravel(page, "row", self.kernel.outer, self.names)
 
     def scalars(self, statements: Sequence[Statement]) -> None:
-        """Numbers that a row has one of: every thread computes them."""
+        """Row scalars: every thread computes them."""
         if statements:
             work = Pass(statements, None, 1, self.names)
             work.kept = self.numbers
@@ -111,7 +111,7 @@ class RowsText:
             self.page.line(f"{state_type(reduction)} {reduction.name}_ = {start(reduction)};")
 
     def put_together(self, reductions: Sequence[Accumulate]) -> None:
-        """Reductions over the threads of a row."""
+        """Combine reductions over the threads of a row."""
         page, lanes = self.page, self.shape.lanes
         assert lanes <= 32 or self.shape.rows < 16, "a block has 16 barriers, one of them for all of it"
         if lanes > 32 and reductions:
@@ -209,7 +209,7 @@ class WholeRows(RowsText):
         self.after()
 
     def resident_blocks(self) -> int:
-        """Blocks for an SM to hold that their rows leave registers for: else the compiler takes more than it gains."""
+        """Blocks per SM that leave enough registers for their rows; the compiler alone would use more than it gains."""
         if not self.shape.chunks:
             return 0
         registers = -(-self.registers() // 8) * 8
@@ -296,7 +296,7 @@ class WholeRows(RowsText):
 
 
 class _SplitRows(RowsText):
-    """Blocks share a row: a launch for every pass, and one after each that puts its reductions together."""
+    """Blocks share a row: one launch per pass, and one after each that combines its reductions."""
 
     def __init__(self, kernel: LoopKernel, shape: Rows, why: str) -> None:
         super().__init__(kernel, shape, why)

@@ -1,8 +1,8 @@
 """The cotangents of a `while_loop`, step by step: what `autodiff/while_gradient` records, as one piece of text.
 
-In: the loop's test and step, and the graph of a step's cotangents. Out: lines that run the loop, keep carries in places
-of arrays of the lane's own, and walk back. The schedule is that of `while_gradient`: half of the places are taken on
-the way there, every second carry is let go when they are full, and on the way back others are kept where that saves
+In: the loop's test and step, and the graph of a step's cotangents. Out: lines that run the loop, keep carries in
+per-lane arrays, and walk back. The schedule is that of `while_gradient`: half of the slots are filled on the way
+forward, every second carry is dropped when they are full, and on the way back other carries are kept where that saves
 most.
 """
 
@@ -20,7 +20,7 @@ from wengert.kernels.writer import c_literal
 if TYPE_CHECKING:
     from wengert.kernels.loops.elements import Straight
 
-PLACES_BYTES = 2048  # of a lane: fewer places than were asked for are computed from again more often
+PLACES_BYTES = 2048  # per lane; fewer slots than requested mean more recomputation
 REPETITIONS = 64
 
 

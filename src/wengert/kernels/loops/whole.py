@@ -1,8 +1,8 @@
-"""A loop or branch for one lane, from its first step to its last: what a thread of a GPU does, or a turn of a C loop.
+"""A loop or branch for one lane, from its first step to its last: run by a GPU thread, or by an iteration of a C loop.
 
-In: the loop, its lanes, and what its buffers are called. Out: lines of the language, in which `lane` is the number of
-the lane. What is stepped through is read, and what is stacked up is written, at each step. A `while_loop` over lanes
-has graphs of a single lane: each lane goes on until it ends by itself.
+In: the loop, its lanes, and the names of its buffers. Out: lines of code, in which `lane` is the lane's number. Each
+step reads its elements of sequences and writes its elements of stacked outputs. A `while_loop` over lanes has graphs of
+a single lane: each lane continues until it ends separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of matrix products on the CPU: by BLAS, or in tiles of our own where those are faster."""
+"""Calls of matrix products on the CPU: BLAS, or our own tiles where those are faster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def multiplies(node: Node) -> bool:
 
 
 def absorbs(node: Node) -> bool:
-    """Whether a product takes in an elementwise epilogue: it is a single one."""
+    """Whether a product takes an elementwise epilogue: only if it is not batched."""
     return multiplies(node) and product(node).batch == 1
 
 

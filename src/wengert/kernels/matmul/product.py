@@ -1,4 +1,4 @@
-"""A matrix product as the CUDA kernels take it: where its matrices lie, what takes its sums, the tile they come by."""
+"""A matrix product as the CUDA kernels see it: the layouts of its matrices, its epilogue, and the tile loads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pooling on a CUDA device: the largest or the sum of each window, and the derivative of the largest.
+"""Pooling on a CUDA device: the maximum or sum of each window, and the derivative of the maximum.
 
-Windows slide over the last axes, or over those before the channels where these come last.
+Windows slide over the last axes, or over those before the channels if channels come last.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The text of a recurrence's kernel: what a block does before, in and after the steps.
+"""The text of a recurrence's kernel: a block's work before, in and after the steps.
 
 In: a Recurrence and its Shape. Out: lines of CUDA C++ around the products of recurrent.cuh, and the kernel's arguments.
-A step is, phase by phase: wait until all have written what the phase's products read, multiply, do what the body does
-with the sums element by element, write what the next phase's products read, count up. What the next step reads of xs is
-loaded while a block waits.
+A step runs phase by phase: wait until all blocks have written the operands of the phase's products, multiply, apply the
+body's elementwise work to the sums, write the operands of the next phase's products, and signal. What the next step
+reads of xs is loaded while a block waits.
 """
 
 from __future__ import annotations

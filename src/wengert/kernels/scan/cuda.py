@@ -1,6 +1,6 @@
-"""Work on a GPU for running sums, products and extremes, by the kernels of running.cuh.
+"""GPU kernels for running sums, products and extremes, using those of running.cuh.
 
-A text has what is joined and for which dtype; sizes are arguments, so it serves all shapes.
+A text fixes the operation and the dtype; sizes are arguments, so it serves all shapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work on a GPU for sorting: rows of any length, by the kernels of radix.cuh.
+"""GPU kernels for sorting rows of any length, using those of radix.cuh.
 
 Sizes are arguments: a text serves all shapes, in compiled programs and for single ops.
 """

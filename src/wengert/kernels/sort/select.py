@@ -1,4 +1,4 @@
-"""Work on a GPU for the first k of rows, by radix select (select.cuh), or by sorting rows that fit a block."""
+"""GPU kernels for the first k elements of rows, by radix select (select.cuh), or by sorting rows that fit a block."""
 
 from __future__ import annotations
 

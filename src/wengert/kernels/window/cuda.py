@@ -1,6 +1,4 @@
-"""Work on a GPU for windows: copied side by side, an element to a thread; and summed, each place by the taps that it is
-under in their order, so that sums are the same every time.
-"""
+"""GPU kernels for windows: copied side by side, one element per thread, or summed back in a fixed order."""
 
 from __future__ import annotations
 
