@@ -1,8 +1,8 @@
 """Recording a function: from a call's arguments to a closed graph with its inputs and outputs.
 
 The function runs once on Tensors that stand for the arguments. What it reads from outside becomes inputs, by slot; what
-it changes outside (assigned slots, gradients) becomes outputs; the outside itself is restored. `compile`, `bisect` and
-`inspect.page` record so.
+it changes outside (assigned slots, gradients) becomes outputs; afterwards the outside is restored. `compile`, `bisect`
+and `inspect.page` use this.
 """
 
 from __future__ import annotations
@@ -171,12 +171,12 @@ class _Attempt:
 
     @contextmanager
     def _watching(self, function: Callable[..., Any], log: ReadLog) -> Iterator[None]:
-        """Inside, reads are logged, and the global random states may not move."""
+        """A context in which reads are logged and the global random states must not move."""
         with steady_random(log.name), log.watching(function, self._objects()):
             yield
 
     def _objects(self) -> list[tuple[str, Any]]:
-        """The arguments that are objects, with what they are called."""
+        """The arguments that are objects, with their names."""
         found = zip(names(self.given.key[0]), self.given.leaves, self.given.specifications)
         return [(label, leaf) for label, leaf, s in found if s[0] in (STATIC, OBJECT)]
 
@@ -234,7 +234,7 @@ class _Attempt:
         return len(self.outputs) - 1
 
     def _collect(self, result: Any, trace: Trace) -> None:
-        """Note what the function returned and what it left changed."""
+        """Record what the function returned and what it changed."""
         captured = self.captured
         leaves, captured.structure = tree.flatten(result, attributes=True)
         places = {id(twin): i for i, (twin, _, _) in self.twins.items()}
@@ -323,7 +323,7 @@ class _Attempt:
     # --- the closed graph ---------------------------------------------------------------------------------------
 
     def _close(self, trace: Trace) -> Graph:
-        """The graph with what it captured from outside as inputs, where a slot names it, or as constants."""
+        """The graph with its captures as inputs if a slot names them, or as constants."""
         captured = self.captured
         floats = list(captured.floats.inputs.values())
         graph = Graph([*self.inputs, *floats, *self.grad_inputs], self.outputs, trace.start)
@@ -384,7 +384,7 @@ def _require_known(graph: Graph) -> None:
 
 @contextmanager
 def _own_pending() -> Iterator[None]:
-    """What is made inside does not wait for a flush outside, unless somebody still holds it."""
+    """Values made inside do not join an outer flush, unless something still holds them."""
     before, recording.pending = recording.pending, []
     cut = recording.cut
     try:

@@ -1,4 +1,4 @@
-"""Probes of the passes over loops: the scans and loops that each is tried on."""
+"""Probes of the loop passes: the scans and loops on which each is tested."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a program takes at its peak, part by part, from its plan alone.
+"""A program's peak memory, part by part, from its plan alone.
 
-In: a plan, and which of its inputs are arguments. Out: a `ProgramMemory`: the bytes of the arguments, of the tensors
-from outside, constants, results and intermediate values, with what the allocator rounds up; on a GPU also of the
-kernels' code and of the driver's context. Python's own objects are not counted.
+In: a plan, and which of its inputs are arguments. Out: a `ProgramMemory`: the bytes of arguments, captured tensors,
+constants, results and intermediate values, including the allocator's rounding; on a GPU also the kernels' code and the
+driver's context. Python's own objects are not counted.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def results(plan: Plan) -> list[Node]:
 
 
 def _arrays(nodes: Iterable[Node], plan: Plan) -> int:
-    """The bytes of arrays, each with what its allocator rounds up."""
+    """The bytes of arrays, including the allocator's rounding."""
     return sum(map(_in_pool if plan.target.launches else _in_pages, map(size_of, nodes)))
 
 
@@ -141,11 +141,7 @@ def _on_host(plan: Plan) -> dict[str, int]:
 
 
 def _at_once(computed: Iterable[Sequence[int]]) -> int:
-    """The bytes that ops take which are computed one after another, from the sizes of each one's arrays.
-
-    The allocator (glibc's) maps arrays of the largest size, up to `HEAP_AT_MOST`, and gives them back. Smaller ones it
-    takes from the heap after the first call, where their memory stays for the next op's.
-    """
+    """The peak bytes of ops that run one after another, from the sizes of each one's arrays."""
     sizes = [*computed]
     largest = max((size for each in sizes for size in each if size <= HEAP_AT_MOST), default=0)
     mapped = max((sum(size for size in each if size >= largest) for each in sizes), default=0)
@@ -167,7 +163,7 @@ def _arrays_of(node: Node) -> list[int]:
 
 
 def _written(plan: Plan) -> int:
-    """The bytes of the arena that some value or temporary lies in: what lies between them has no memory."""
+    """The bytes of the arena covered by some value or temporary; gaps are never touched."""
     arena = plan.arena
     places = sorted((start, start + arena.sizes[value]) for value, start in arena.offsets.items())
     end = total = 0

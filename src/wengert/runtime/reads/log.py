@@ -1,12 +1,11 @@
-"""The log of a recording: which objects are from outside, what was read of them, and the check that nothing outside
-changes.
+"""The log of a recording: which objects are from outside, what was read of them, and the check that none is changed.
 
-While a function is recorded every function of the user's that runs does so as its twin (`twin`), which calls the hooks
-here. An object is from outside if it was reached from a global, a closure, a default argument or an argument; what is
-read of it becomes a guard. What the function makes itself is its own: it may read and change that as it likes.
+While a function is recorded, every function of the user's that runs does so as its twin (`twin`), which calls the hooks
+here. An object is from outside if it was reached from a global, a closure, a default argument or an argument; whatever
+is read of it becomes a guard. Objects that the function made itself may be read and changed freely.
 
 Libraries are not traced. Their results count as functions of the contents of their arguments, which are watched; a
-function that depends on more (`impure`) is an error on the user's line, and so is a change outside.
+function that depends on more (`impure`) is an error on the user's line, and so is a change of an outside object.
 """
 
 from __future__ import annotations

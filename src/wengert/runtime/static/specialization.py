@@ -1,9 +1,9 @@
 """Specializations: one recording of a function with its program, and how calls are bound to it.
 
-A `Specialization` says whether its recording still stands for what the function would do (`objection`). Its `Binding`
-says which arrays the program is given and where its results go: every slot is read again, the program runs once, and
-then all slots and gradients get their new values together. A value that only a slot about to be replaced refers to may
-be overwritten. A call that finds everything as the last one left it takes the fast path instead.
+A `Specialization` says whether its recording is still valid (`objection`). Its `Binding` decides which arrays the
+program gets and where its results go: every slot is read again, the program runs once, and then all slots and gradients
+get their new values together. A value that only a slot about to be replaced refers to may be overwritten. A call that
+finds everything as the last one left it takes the fast path instead.
 """
 
 from __future__ import annotations
@@ -262,12 +262,12 @@ class Binding:
         return sources, arrays
 
     def _given(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the arguments are now: nodes, and arrays."""
+        """The current arguments: nodes, and arrays."""
         given = [leaves[i].node if is_tensor else leaves[i] for i, is_tensor in self._arguments]
         return given + self.captured.floats.arrays(leaves)
 
     def _sources(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the inputs are now: nodes, and the arrays among the arguments."""
+        """The current inputs: nodes, and the arrays among the arguments."""
         c = self.captured
         sources = self._given(leaves)
         if c.argument_grads:
@@ -322,7 +322,7 @@ class Binding:
         return parts
 
     def _commit(self, leaves: Sequence[Any], results: list[Array]) -> None:
-        """Give slots and gradients their new values. One that was overwritten in place has its own already."""
+        """Assign slots and gradients their new values. One that was overwritten in place has its value already."""
         c = self.captured
         for slot, k, leaf in c.assigned:
             self._give(slot(), k, leaf, results[k])  # type: ignore[arg-type]
