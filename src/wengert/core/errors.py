@@ -216,7 +216,7 @@ class NaNError(WengertError, FloatingPointError):
     ...         print(wg.log(wg.tensor(-1.0)))
     ... except wg.errors.NaNError:
     ...     print("log gave NaN")
-    Tensor(failed: log made 1 NaN of 1 element from inputs in [-1, -1], shape=(), dtype=float32, device=cpu)
+    Tensor(failed: log produced 1 NaN of 1 element from inputs in [-1, -1], shape=(), dtype=float32, device=cpu)
     """
 
 

@@ -288,13 +288,13 @@ def has_work(node: Node, device: DeviceProperties = H200) -> bool:
 
 
 def operands_of(node: Node) -> Sequence[Node]:
-    """What an op that is no loop reads from memory."""
+    """The operands that an opaque op reads from memory."""
     kernel = cuda_kernel(node.op)
     return node.sources if kernel is None else kernel.operands(node)
 
 
 def tiles_of(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles by which our kernels can carry out an op, the one expected to be fastest first; None: without one."""
+    """The tiles by which our kernels support an op, in order of expected time; None stands for one without tiles."""
     kernel = cuda_kernel(node.op)
     return [None] if kernel is None or is_trivial(node) else kernel.tiles(node, device)
 

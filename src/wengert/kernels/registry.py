@@ -50,7 +50,7 @@ def register(op: Op, *, c: CKernel | None = None, cuda: CudaKernel | None = None
 
 
 def of_folders(which: str) -> dict[Op, list[Any]]:
-    """What the folders' functions of this name give for each op, in the order of the folders."""
+    """The results of each folder's function of this name, by op, in the order of the folders."""
     found: dict[Op, list[Any]] = {}
     for folder in FOLDERS:
         for op, kernel in getattr(import_module(f"wengert.kernels.{folder}"), which)().items():

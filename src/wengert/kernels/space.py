@@ -82,7 +82,7 @@ def _divisor(by: int) -> tuple[int, int]:
 
 
 def space(extents: Sequence[int], accesses: Sequence[Access]) -> Space:
-    """The space with axes of one element left out, and those made one that lie one behind the other everywhere."""
+    """The space without axes of size 1, and with axes merged that are contiguous in every array."""
     kept: list[tuple[int, list[int]]] = []
     for extent, steps in zip(extents, zip(*(access.steps for access in accesses))):
         if extent == 1:

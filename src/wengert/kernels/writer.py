@@ -318,7 +318,7 @@ class Page:
 
 
 def expression(let: Let, dialect: Dialect) -> str:
-    """What a value is computed by, and 0 where a guard does not hold."""
+    """A value's expression, or 0 where a guard fails."""
     operands = [one if isinstance(one, str) else _literal_text(one) for one in let.operands]
     attributes = dict(let.attributes) if let.attributes else None
     text = c_expression(let.op, let.computed_in, operands, attributes, dialect, let.fast)

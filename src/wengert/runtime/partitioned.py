@@ -59,7 +59,7 @@ def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
 
 
 def _check_microbatches(arguments: Sequence[Node], count: int) -> None:
-    """Raise an error where none of the arguments can be cut into so many: the batch would be computed at once."""
+    """Raise an error if no argument can be cut into this many parts: the batch would be computed at once."""
     if not any(node.shape and node.shape[0] % count == 0 for node in arguments):
         shapes = ", ".join(str(node.shape) for node in arguments) or "of none"
         raise ArgumentError(

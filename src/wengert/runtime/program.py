@@ -156,7 +156,7 @@ def plan_of(
 
 
 def program_of(plan: Plan) -> Runnable:
-    """The program that carries out a plan."""
+    """The program that runs a plan."""
     return devices.of(plan.target.device).build(plan)
 
 

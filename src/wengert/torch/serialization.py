@@ -76,7 +76,7 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Read what `torch.save` wrote, here or in PyTorch: tensors, containers, numbers; all if not `weights_only`."""
+    """Read a file of `torch.save`, ours or PyTorch's: tensors, containers, numbers; all if not `weights_only`."""
     where = map_location
     if isinstance(where, device):
         where = str(where)

@@ -140,7 +140,7 @@ def _sizes(c: ConvolutionForm, made: int) -> tuple[int, int, int]:
 
 
 def _neighbours(high: int, wide: int, most: int) -> tuple[int, int]:
-    """The tiles of a block along both axes, out of so many: about square, and few of them outside."""
+    """The tiles of a block along both axes: about square, with few of them outside."""
     options = [(d, a) for d in range(1, most + 1) for a in range(1, most // d + 1) if d <= high and a <= wide]
 
     def cost(option: tuple[int, int]) -> float:

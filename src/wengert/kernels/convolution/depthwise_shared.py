@@ -88,7 +88,7 @@ def _held(c: ConvolutionForm, cut: ChannelCut) -> int:
 
 
 def _cost(c: ConvolutionForm, cut: ChannelCut) -> float:
-    """What a cut costs for each element of the result: bytes that are read, and threads that have nothing to do."""
+    """The cost of a cut per element of the result: bytes read, and idle threads."""
     f = c.form
     given = f.count if c.by_input else f.size
     blocks = [-(-extent_made(c, 1) // (cut.high * cut.down)), -(-extent_made(c, 2) // (cut.wide * cut.across))]

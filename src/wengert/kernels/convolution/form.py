@@ -102,7 +102,7 @@ class ConvolutionForm:
 
     @property
     def name(self) -> str:
-        """What its kernels are called."""
+        """The name of its kernels."""
         return self.op.name
 
     @property

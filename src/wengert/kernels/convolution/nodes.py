@@ -22,12 +22,12 @@ def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> La
 
 
 def has_work(node: Node) -> bool:
-    """Whether our kernels carry out a convolution."""
+    """Whether our kernels support a convolution."""
     return convolution(node) is not None and all(n.size for n in (node, *node.sources))
 
 
 def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles that can carry out a convolution, the one expected to be fastest first; None: without one."""
+    """The tiles that support a convolution, in order of expected time; None stands for the direct implementation."""
     found = convolution(node, device.tf32)
     return cuda.tiles(found, device) if found is not None else [None]
 

@@ -67,7 +67,7 @@ class Cut:
 
 
 def tiles(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
-    """Those that can carry out a convolution, the one expected to be fastest first."""
+    """The tiles that support a convolution, in order of expected time."""
     f = c.form
     fits = f.outs % OUTS == 0 and f.stride[1] <= f.kernel[1] and f.taps > 1 and int(device.arch.rstrip("a")) >= 80
     if not c.by_weight or not c.by_rows or not fits:

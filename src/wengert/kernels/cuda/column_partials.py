@@ -70,7 +70,7 @@ def _added_up(columns: LoopKernel) -> list[Statement]:
 
 
 def _source(load: Load, rows: LoopKernel) -> Load | Store | None:
-    """What has an element in a kernel over rows: the store that makes it, a load; the load itself if rows share it."""
+    """The statement that defines a row kernel's element: a store or a load; only a load if rows share it."""
     if not load.index.loops() & set(rows.outer):
         return None if load.buffer in _stored(rows) else load
     place = (load.buffer, load.index)
@@ -191,13 +191,13 @@ class _ColumnPartials(WholeRows):
         return f"k * {self.shape.threads}" if self.shape.chunks > 1 else "0"
 
     def _loads(self) -> list[Load]:
-        """What rows load side by side, each once: it is fetched while the row before is worked on."""
+        """The vector loads of rows, each once; they are prefetched during the previous row."""
         loads = [s for stage in self.kernel.stages for s in stage.inside if isinstance(s, Load)]
         own = {access(s): s for s in loads if not same_for_all_rows(s, self.kernel) and not s.guards}
         return [s for s in own.values() if is_vector(s, self.loop, self.shape.vector)]
 
     def _numbers(self) -> dict[Access, Load]:
-        """What a row has one of, each once: it is loaded while the row before is worked on."""
+        """The row scalars, each once; they are loaded during the previous row."""
         loads = [s for stage in self.kernel.stages for s in stage.before if isinstance(s, Load) and not s.guards]
         return {access(s): s for s in loads if s.index.loops() & set(self.kernel.outer)}
 
@@ -262,7 +262,7 @@ class _ColumnPartials(WholeRows):
         self.page.close()
 
     def _take(self) -> None:
-        """Have what was fetched in registers: its places are free for the next row."""
+        """Move prefetched data to registers, which frees its slots for the next row."""
         work = Pass(list(self.fetched), self.loop, self.shape.vector, self.names)
         for number, (key, load) in enumerate(self.ahead.items()):
             self.page.line(f"const {stored_type(load.dtype)} number{number} = ahead{number};")

@@ -244,7 +244,7 @@ class ColumnsText:
         return work
 
     def _declare_states(self, reductions: Sequence[Accumulate], at: str = "") -> None:
-        """What accumulates in each thread, from the start or from the reductions that a launch has left."""
+        """A thread's accumulators, initialised or continued from the reductions of an earlier launch."""
         page, vector = self.page, self.shape.vector
         for reduction in reductions:
             page.line(f"{state_type(reduction)} {reduction.name}_s[{vector}];")
@@ -330,14 +330,14 @@ class ColumnsText:
         page.close()
 
     def _after(self) -> None:
-        """What a column stores in the end, when all of its threads have read what is overwritten."""
+        """The final stores of a column, once all of its threads have read what they overwrite."""
         if self.shape.threads > 32 and copies_of(self.kernel):
             self.page.line("__syncthreads();")
         if self.kernel.after:
             self._store_rows(self.kernel.after)
 
     def _store_rows(self, statements: Sequence[Statement]) -> None:
-        """What one thread of a column stores."""
+        """The stores of one thread of a column."""
         self.page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
         self._scalars(statements, stores=True)
         self.page.close()

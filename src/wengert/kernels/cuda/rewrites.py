@@ -294,7 +294,7 @@ def one_hots(statements: Sequence[Statement], loop: Loop | None) -> OneHots:
 
 
 def may_be_among(found: OneHots, first: str, vector: int) -> str:
-    """What holds where one of the numbers is among `vector` places from `first` on."""
+    """The condition that one of the numbers is among the `vector` positions from `first` on."""
     kinds = {number: f"uint{8 * dtype.itemsize}_t" for number, dtype in found.values()}
     # a number before the first wraps around and is large, so that one comparison does for both ends
     return " || ".join(f"({kind}){number} - ({kind}){first} < {vector}" for number, kind in kinds.items())

@@ -24,7 +24,7 @@ Copies = Mapping[Access, Load]  # by what is read: the same from its copy
 
 
 def copies_of(kernel: LoopKernel) -> Copies:
-    """What is both read by the passes and overwritten after them."""
+    """Copies of what the passes read and later overwrite."""
     written = {s.buffer for s in kernel.after if isinstance(s, Store)}
     loads = {access(s): s for stage in kernel.stages for s in stage.before if isinstance(s, Load)}
     row = flat([variable(loop) for loop in kernel.outer], [loop.extent for loop in kernel.outer])
@@ -33,7 +33,7 @@ def copies_of(kernel: LoopKernel) -> Copies:
 
 
 def declare(copies: Copies, names: Names) -> None:
-    """Have the temporaries under their names."""
+    """Declare the temporaries under their names."""
     for copy in copies.values():
         names.buffers[copy.buffer] = copy.buffer
         names.workspace[copy.buffer] = stored_type(copy.dtype)
@@ -45,7 +45,7 @@ def bytes_of(copies: Copies, rows: int) -> dict[str, int]:
 
 
 def copying(copies: Copies) -> list[Statement]:
-    """What makes the copies."""
+    """The launches that make the copies."""
     found: list[Statement] = []
     for (buffer, index, guards), copy in copies.items():
         found.append(Load(copy.name, buffer, copy.dtype, index, guards))
@@ -106,7 +106,7 @@ class RowsText:
             work.compute(self.page)
 
     def declare_states(self, reductions: Sequence[Accumulate]) -> None:
-        """What accumulates in each thread."""
+        """The accumulators of each thread."""
         for reduction in reductions:
             self.page.line(f"{state_type(reduction)} {reduction.name}_ = {start(reduction)};")
 
@@ -137,14 +137,14 @@ class RowsText:
             self.page.line(f"const {result_type(reduction)} {reduction.name} = {reduction.name}_{at};")
 
     def after(self) -> None:
-        """What a row stores in the end, when all of its threads have read what is overwritten."""
+        """The final stores of a row, once all of its threads have read what they overwrite."""
         if self.shape.threads > 32 and copies_of(self.kernel):
             self.page.line("__syncthreads();")
         if self.kernel.after:
             self.store(self.kernel.after)
 
     def store(self, statements: Sequence[Statement]) -> None:
-        """What one thread of a row stores."""
+        """The stores of one thread of a row."""
         conditions = ["lane == 0"] * (self.shape.lanes > 1) + ["alive"] * self.ragged
         self.page.open(f"if ({' && '.join(conditions)})" if conditions else "")
         self.scalars(statements)
@@ -264,7 +264,7 @@ class WholeRows(RowsText):
         work.compute(self.page)
 
     def _same_for_all_rows(self, stage: Stage) -> set[Access]:
-        """What every row loads (weights): it comes from the cache, and is loaded where it is used."""
+        """Loads that every row repeats (weights): they hit the cache and are loaded where they are used."""
         return {access(s) for s in stage.inside if isinstance(s, Load) and same_for_all_rows(s, self.kernel)}
 
     def open_chunk(self) -> None:

@@ -254,12 +254,12 @@ def loaded_again(kernel: LoopKernel) -> list[Load]:
 
 
 def bytes_again(kernel: LoopKernel, vector: int) -> int:
-    """What is loaded again takes this many bytes of shared memory for each vector; 0 where rows cannot lie there."""
+    """The bytes of shared memory per vector for repeated loads; 0 if rows cannot be kept there."""
     return 0 if kernel.scratch else sum(vector_bytes(load, vector) for load in loaded_again(kernel))
 
 
 def vector_bytes(load: Load, vector: int) -> int:
-    """What the elements of a load that lie side by side take."""
+    """The bytes of a vector load."""
     return load.dtype.itemsize * vector
 
 

@@ -150,7 +150,7 @@ def unravel(page: CudaPage, at: str, loops: Sequence[Loop], names: Names, vector
 
 
 def base_name(loop: Loop, vector: int) -> str:
-    """What the first of the elements side by side is called."""
+    """The name of the first of several adjacent elements."""
     return loop.name if vector == 1 else f"{loop.name}_0"
 
 
@@ -213,7 +213,7 @@ class Pass:
         return self.held_in(load) + ("" if access(load) in self.where_used else self.slot)
 
     def vector_text(self, load: Load) -> str:
-        """What loads V elements, or 0 where a guard does not hold."""
+        """The expression that loads V elements, or 0 where a guard fails."""
         index = self._at_base(load.index)
         name = self.names.of(load.buffer)
         text = f"{name}[{index}]" if self.vector == 1 else f"wg_load<{self.vector}>(&{name}[{index}])"

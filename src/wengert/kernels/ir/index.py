@@ -118,7 +118,7 @@ class Index(NamedTuple):
         return self._at(loop, 1) - self._at(loop, 0) if factor is None else factor
 
     def _at(self, loop: Loop, value: int) -> int:
-        """What it is where a loop is at a value, and all others at 0."""
+        """The value with one loop at a given position and all others at 0."""
         total = self.constant
         for atom, factor in self.terms:
             if isinstance(atom, Loop):

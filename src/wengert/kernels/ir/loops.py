@@ -245,12 +245,12 @@ class Accumulate:
 
     @property
     def partials_name(self) -> str:
-        """What its parts are called, where several blocks share it."""
+        """The name of its partial results, if several blocks share it."""
         return f"{self.name}_partial"
 
     @property
     def result_name(self) -> str:
-        """What it is called where a launch leaves it for the next one."""
+        """The name of its result when a launch passes it to the next one."""
         return f"{self.name}_total"
 
 

@@ -282,7 +282,7 @@ def split(kernel: LoopKernel) -> LoopKernel:
 
 
 def _divisors(index: Index, loop: Loop) -> set[int]:
-    """What an index divides a loop's variable by."""
+    """The divisors of a loop variable in an index."""
     atoms = [atom for atom, _ in index.terms if not isinstance(atom, Loop) and loop in atom.whole.loops()]
     return {by for atom in atoms for by in ({atom.by} | _divisors(atom.whole, loop))}
 

@@ -123,7 +123,7 @@ def identities(target: str, dtype: np.dtype[Any], count: int, n: int) -> LaunchL
 
 
 def checked(info: str, count: int, how: str, dtype: np.dtype[Any]) -> LaunchList:
-    """What a library said of each matrix, looked at: a number that is not 0 fails."""
+    """A check of the status that a library returned for each matrix: a nonzero one fails."""
     text = f"""extern "C" __global__ void wg_check(const int *info, long long wg_op, int *wg_error, long long total)
 {{
     {_AT}

@@ -293,7 +293,7 @@ Write = Callable[[Node, Named, DeviceProperties, Asked], LaunchList | None]
 
 
 class MatrixSizes(NamedTuple):
-    """What an op on a matrix takes: its larger side, and elements of shared memory."""
+    """The sizes of an op on a matrix: its larger side, and elements of shared memory."""
 
     side: int
     elements: int

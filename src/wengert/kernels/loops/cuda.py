@@ -48,12 +48,12 @@ TOTALS = 256  # threads that add the warps' parts
 
 
 def form(node: Node) -> LaneAxes | None:
-    """The lanes of a loop or branch that one kernel carries out, none if a single thread does; None if it cannot."""
+    """The lanes of a loop or branch that one kernel can run, empty for a single thread; None if it cannot."""
     return next((lanes for lanes in lanes_by_form(node) if _why_not(node, lanes) is None), None)
 
 
 def _why_not(node: Node, lanes: LaneAxes) -> str | None:
-    """Why a kernel cannot carry out a loop or branch with these lanes."""
+    """Why a kernel cannot run a loop or branch with these lanes."""
     reason = why_not_whole(node, lanes)
     if reason is None and lanes.count * lane_bytes(node, lanes) > max(WORKSPACE, lanes.count * LOCAL):
         return "what loops inside keep takes too much memory"
@@ -66,7 +66,7 @@ def has_work(node: Node) -> bool:
 
 
 def operands(node: Node) -> list[Node]:
-    """What a loop or branch reads from memory: numbers are in its kernel's text, if it has one."""
+    """The operands that a loop or branch reads from memory; if it has a kernel, its text contains the literals."""
     return [source for source in node.sources if known_number(source) is None or not has_work(node)]
 
 
@@ -136,12 +136,12 @@ class _Kernel(WholeLanes):
         return own
 
     def source(self, number: int) -> str:
-        """What the text calls the buffer of a source."""
+        """The name of a source's buffer in the text."""
         source = self.loop.sources[number]
         return self._buffer(self.named(source), source.dtype, False)
 
     def result(self, number: int, dtype: DType) -> str | None:
-        """What the text calls the buffer of a result; None if nobody reads it."""
+        """The name of a result's buffer in the text; None if nothing reads it."""
         name = self.results[number]
         return None if name is None else self._buffer(name, dtype, True)
 
@@ -221,7 +221,7 @@ class _Kernel(WholeLanes):
     # --- totals -------------------------------------------------------------------------------------------------------
 
     def _left(self, k: int, node: Node, names: Sequence[str]) -> Launch:
-        """Have each warp leave its part of a total; the launch that adds these to what the total was at first."""
+        """Each warp writes its part of a total; the launch that adds these to the total's initial value."""
         kind, part, result = scalar_type(node.dtype), f"part{k}", self.results[k]
         self.declared[part] = f"{kind} *{CUDA.restrict} {part}"
         self.workspace[part] = max(node.size, 1) * self.warps * node.dtype.itemsize

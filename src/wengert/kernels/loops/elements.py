@@ -160,13 +160,13 @@ class Straight:
         return [np.stack(of_lanes) for of_lanes in zip(*(write(self, node, one) for one in own))]
 
     def _each(self, node: Node, text: Callable[[int, str], str]) -> Elements:
-        """An element for each place; `text` is told its number in one lane and its place among all."""
+        """One element per position; `text` gets its number within a lane and its overall position."""
         shape, stride = self.lanes.shape(node), self.lanes.stride(node)
         places = [f"{place} + {stride} * lane" if stride else str(place) for place in places_of(node, self.lanes)]
         return array_of(shape, [self.let(node, text(k, place)) for k, place in enumerate(places)])
 
     def _arranged(self, node: Node, sources: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """What a movement op makes of arrays over the elements of one lane."""
+        """The result of a movement op on arrays over one lane's elements."""
         attrs, shape = dict(node.attrs), self.lanes.shape(node)
         if node.op in (RESHAPE, BROADCAST, PLACE):
             attrs["shape"] = shape
@@ -257,7 +257,7 @@ class Straight:
             self.page.line(f"{name} = {rounded(node, value)};")
 
     def turns(self) -> str:
-        """What counts the turns of a loop and says whether it is to end all the same, asking only now and then."""
+        """A loop's turn counter, and every few turns the check whether a signal asks it to stop; empty on a GPU."""
         if not self.language.asks_to_stop:
             return ""
         name = self.fresh("turn")
@@ -328,7 +328,7 @@ class Straight:
         return [*carry, *map(InArray, stacks, every)]
 
     def _stepped(self, x: Node, value: Any) -> Any:
-        """What a loop inside a body steps through: the value in a step, by the step, or that of all if they are one."""
+        """The sequence of an inner loop: a value per step, as a function of the step, or one if all are equal."""
         if isinstance(value, InArray):
             if len(value.places) and value.step("0") is not None:
                 return value.step

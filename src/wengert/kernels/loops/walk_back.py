@@ -56,7 +56,7 @@ class _KeptCarries:
         page.line(f"{self.used}++;")
 
     def top(self, carry: Sequence[Elements]) -> None:
-        """Have the carry be the last one that is kept."""
+        """Set the carry to the last one kept."""
         for node, array, names in zip(self.carried, self.arrays, carry):
             for j, name in enumerate(names.ravel()):
                 self.straight.page.line(f"{name} = {array(f'({self.used} - 1) * {node.size} + {j}')};")
@@ -149,7 +149,7 @@ def _there(
 
 
 def distance_to_next(straight: Straight, left: str, free: str) -> str:
-    """After how many steps the next carry is kept on a way of so many, with so many places free."""
+    """The distance to the next carry to keep, for this many steps and free slots."""
     page = straight.page
     way, places, times, reach = (straight.fresh(name) for name in ("way", "free", "times", "reach"))
     page.line(f"long {way} = {left}, {places} = {free}, {times} = 1, {reach} = {places} + 1;")

@@ -129,11 +129,11 @@ class _OneLane(WholeLanes):
         self.buffers = _Buffers(node, sources, results)
 
     def source(self, number: int) -> str:
-        """What the text calls the buffer of a source."""
+        """The name of a source's buffer in the text."""
         return self.buffers.source(number)
 
     def result(self, number: int, dtype: DType) -> str | None:
-        """What the text calls the buffer of a result; None if nobody reads it."""
+        """The name of a result's buffer in the text; None if nothing reads it."""
         return self.buffers.result(number)
 
     def written(self) -> Written:

@@ -20,7 +20,7 @@ BLOCK_ROWS = 16  # that a thread makes at a time, or up to twice as many: two ti
 
 
 def operands(node: Node) -> Sequence[Node]:
-    """What a product reads from memory: the matrices behind transposes and broadcasts, where there is C for it."""
+    """The matrices that a product reads from memory: those behind transposes and broadcasts, if there is C for it."""
     if not multiplies(node):
         return node.sources
     return [unbatched(untransposed(source)[0]) for source in node.sources]

@@ -44,7 +44,7 @@ __all__ = ["Epilogue", "Matrix", "Product", "Tile", "candidates", "expected", "m
 
 
 def matmul(product: Product, device: DeviceProperties) -> list[LaunchList]:
-    """Ways to carry out a product, the one expected to be fastest first; none if there is nothing to compute."""
+    """Implementations of a product, in order of expected time; none if there is nothing to compute."""
     if not (product.rows and product.columns and product.batches):
         return []
     product = product.normal()
@@ -221,7 +221,7 @@ def _text(lines: Iterable[str]) -> str:
 def _of_column(
     kernel: LoopKernel, statements: Sequence[Statement], product: str, columns: int
 ) -> dict[Statement, None]:
-    """The statements that are the same in every row, in order: they read what nobody writes, at the column."""
+    """The statements that are the same in every row, in order: they read constant memory at the column."""
     if not kernel.outer or kernel.outer[-1].extent != columns:
         return {}
     found: dict[Statement, None] = {}
@@ -290,7 +290,7 @@ _LIBRARY_PAYS = 1 << 29  # floating-point operations: from here on a library's p
 
 
 def multiplies(node: Node) -> bool:
-    """Whether a node is a matrix product that our kernels can carry out."""
+    """Whether a node is a matrix product that our kernels support."""
     return (is_even(node) or _has_two_levels(node)) and node.dtype is not bool_
 
 
@@ -330,7 +330,7 @@ def operands(node: Node) -> Sequence[Node]:
 
 
 def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
-    """The work of a product that our kernels can carry out."""
+    """The launches of a product that our kernels support."""
     return product_work(node, named, device, asked.epilogue, asked.tile) if multiplies(node) else None
 
 
@@ -378,5 +378,5 @@ def _tiles(whole: Product, device: DeviceProperties) -> list[Tile]:
 
 
 def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles by which our kernels can carry out a product, the one expected to be fastest first."""
+    """The tiles by which our kernels support a product, in order of expected time."""
     return _tiles(_whole(node, lambda _: "", device), device) if multiplies(node) and node.size else [None]

@@ -164,7 +164,7 @@ def windows(node: Node) -> PoolWindows | None:
 
 
 def has_windows(node: Node) -> bool:
-    """Whether our kernels carry out a pool."""
+    """Whether our kernels support a pool."""
     return windows(node) is not None
 
 
@@ -196,7 +196,7 @@ def max_pool_back_work(node: Node, named: Named, device: DeviceProperties, asked
 
 
 def _lowest(dtype: DType) -> str:
-    """What every element is at least, as C++."""
+    """The smallest value of a dtype, as C++."""
     if dtype in HALF:
         return f"{device_type(dtype)}{{{'0xfc00' if dtype == float16 else '0xff80'}}}"
     if dtype.kind == "f":

@@ -24,7 +24,7 @@ DType = np.dtype[Any]
 
 
 class PrebuiltFunction(NamedTuple):
-    """What is computed of one element of each operand, and the number of the element."""
+    """The computation of one element, from an element of each operand and the element's number."""
 
     name: str  # of the kernels, with what they are for
     operands: tuple[str, ...]  # the C types of memory

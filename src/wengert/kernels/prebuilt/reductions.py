@@ -113,7 +113,7 @@ def _state(name: str, x: DType, dtype: DType) -> Accumulate:
 
 
 def entry(name: str, x: DType) -> str:
-    """What its kernels are called, before how threads share their rows."""
+    """The base name of its kernels."""
     return f"wg_{name}_{x.name}"
 
 

@@ -30,7 +30,7 @@ COUNTER = 128  # bytes from one counter to the next
 
 @dataclass(frozen=True)
 class Core:
-    """How a product is carried out by a block."""
+    """How a block computes a product."""
 
     product: StepProduct
     rows: int

@@ -11,7 +11,7 @@ from wengert.kernels.writer import narrowed, scalar_type, stored_type, widened
 
 
 def _sizes(node: Node, plane: tuple[int, ...], count: tuple[int, ...]) -> Sizes:
-    """What texts name: of each axis its size, taps, positions, and how far these are apart."""
+    """The sizes in the texts: for each axis its length, taps, positions and strides."""
     a, values = node.attrs, {"total": node.size}
     for k, (size, taps, positions) in enumerate(zip(plane, a["kernel"], count)):
         values |= {f"size{k}": size, f"taps{k}": taps, f"count{k}": positions}
@@ -57,7 +57,7 @@ def unfold(node: Node, named: Named, device: DeviceProperties) -> LaunchList | N
 
 
 def fold(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
-    """Windows added up where they lie."""
+    """Windows summed back into place."""
     (x,), axes = node.sources, len(node.attrs["kernel"])
     if not node.size:
         return LaunchList(())

@@ -186,7 +186,7 @@ def _plan(compiled: Any, found: Specialization, asked: str, device: str | Machin
 
 
 def _memory(found: Specialization, plan: Plan, leaves: Sequence[Any] | None = None) -> ProgramMemory:
-    """What a plan of a recording takes. Without a call's arguments those count as held."""
+    """The memory of a recording's plan. Without a call's arguments, those count as held."""
     c = found.captured
     tensors = [tensor for slot in c.all_slots() if (tensor := slot()) is not None]
     things = [*(leaves or ()), *tensors, *(tensor._grad for tensor in tensors)]

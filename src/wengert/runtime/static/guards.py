@@ -89,7 +89,7 @@ def _shown(value: Any) -> str:
 
 
 class _Object:
-    """What is watched of one object, its class and places in it, all compared while it is at hand."""
+    """The watched facts of one object, its class and places in it, compared together."""
 
     __slots__ = ("name", "parts")
 
@@ -197,7 +197,7 @@ class Guards:
         return True
 
     def _object(self, owner: Any) -> _Object:
-        """What is watched of an object; the conditions stand where it was first watched."""
+        """The watched facts of an object; its conditions are placed where it was first watched."""
         found = self._objects.get(id(owner))
         if found is None:
             can_go = _can_go(type(owner))

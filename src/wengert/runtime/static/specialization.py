@@ -127,7 +127,7 @@ class Specialization:
         return self._aliasing(arguments)
 
     def _changed_type(self, nodes: list[Node]) -> str | None:
-        """What is another about the slots' values, in words; nothing where they are the nodes of the last call."""
+        """How the slots' values differ in type, in words; empty if they are the nodes of the last call."""
         ids = list(map(id, nodes))
         if ids == self._ids:
             return None
@@ -176,7 +176,7 @@ class Specialization:
         return result
 
     def _take_fast_path(self, fast_path: FastPath, arguments: CallArguments) -> None:
-        """Have the next calls take the fast path, if the program can be replayed."""
+        """Let the next calls take the fast path, if the program can be replayed."""
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
         fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
@@ -290,7 +290,7 @@ class Binding:
         return [i for i, _ in self.pairs if slots[i] == nodes[i] == 1 and is_sole(arrays[i])]
 
     def _spare(self) -> dict[int, Array]:
-        """By output: the array of the gradient that it replaces, where nobody else refers to that."""
+        """For each output, the array of the gradient it replaces, if nothing else refers to that."""
         grads: list[tuple[int, Any]] = [(k, slot()._grad) for slot, k in self._new_grads]  # type: ignore[union-attr]
         found = {k: grad.node.buffer for k, grad in grads if grad is not None and self._is_like(grad.node, k)}
         held = [part for k, grad in grads if k in found for part in (grad, grad.node, found[k])]
@@ -353,7 +353,7 @@ class Binding:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
     def _returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
-        """What the call returns, in order, with these results."""
+        """The return value of the call, with these results."""
         made: dict[int, Tensor] = {}
         for k in self._values:
             history = histories.get(k)
