@@ -76,7 +76,7 @@ def _run(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
 
 def _is_entered(node: Node, since: int) -> bool:
     """Whether a node is a leaf, or made directly from something tracked before serial `since`."""
-    for source in node.sources:  # a loop, not any(): this is asked of every node of a gradient
+    for source in node.sources:  # a loop, not any(): this runs for every node of a gradient
         if source.tracked and source.serial < since:
             return True
     return node.op is VARIABLE and "slot" in node.attrs

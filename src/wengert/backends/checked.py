@@ -176,7 +176,7 @@ def reference_of(node: Node, arrays: Sequence[Array]) -> Reference:
 
 
 def _read(array: Array) -> Reference:
-    copy = array.copy()  # the step may write over what it reads
+    copy = array.copy()  # the step may overwrite its operands
     wide = copy.astype(float64) if copy.dtype in FLOATING else copy
     return Reference(copy, wide, (wide,) * DRAWS)
 

@@ -37,7 +37,7 @@ KINDS = {
     ".check": "certificates",
 }
 TEMPORARY = "tmp"  # what the names of unfinished files and folders begin with
-DAY = 86_400  # seconds; what is unfinished for longer was left by a process that died
+DAY = 86_400  # seconds; an older unfinished entry was left by a process that died
 HINT = "Set WENGERT_CACHE to a folder that you alone can write to"
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ def clear(older_than: float = 0.0) -> list[Entry]:
     if why is not None:
         raise CacheError(f"{why}. {HINT}")
     now = time.time()
-    found = [entry for entry in entries(main) if entry.kind or entry.used < now - DAY]  # not what is being built
+    found = [entry for entry in entries(main) if entry.kind or entry.used < now - DAY]  # not entries under construction
     gone = [entry for entry in found if entry.used <= now - older_than * DAY]
     for entry in gone:
         remove(entry.path)

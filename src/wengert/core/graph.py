@@ -151,7 +151,7 @@ class _Released(tuple[Node, ...]):
 RELEASED: tuple[Node, ...] = _Released()
 
 
-_seers: list[tuple[int, Callable[[Node], None]]] = []  # those who see new nodes, and of which thread
+_seers: list[tuple[int, Callable[[Node], None]]] = []  # the observers of new nodes, and their threads
 _made = Node.__init__
 
 

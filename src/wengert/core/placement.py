@@ -140,7 +140,7 @@ class Absent:
 class ShardedArray:
     """The array of a value of which this rank holds a block."""
 
-    made = False  # whether there ever was one: until then nobody looks for them
+    made = False  # whether there ever was one; until then no code searches for them
     __slots__ = ("__weakref__", "block", "dtype", "placement", "shape")
 
     def __init__(self, block: Any, shape: Shape, placement: Placement) -> None:

@@ -119,7 +119,7 @@ def _reached(host: str, port: int, until: float) -> socket.socket:
             continue
         if connection.getsockname() != connection.getpeername():
             return connection
-        connection.close()  # a port of this machine may connect to itself while nobody listens
+        connection.close()  # a local port may connect to itself while nothing listens
 
 
 def _introduced(connection: socket.socket, nonce: str, rank: int, size: int) -> Message:

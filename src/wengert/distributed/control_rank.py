@@ -303,7 +303,7 @@ class Control:
                 self._hear(message)
             if not data:
                 break
-        self._answered("leave", True)  # nobody is left to wait for
+        self._answered("leave", True)  # no rank is left to wait for
         if self.is_open and not self._served.get("ended"):
             self._learn({"lost": self._server_loss().wire()})
 

@@ -53,7 +53,7 @@ class Job:
     ranks: int
     program: tuple[str, ...]
     hosts: str = ""
-    saves: bool = False  # the program looks whether it is asked to stop, saves, and ends by itself
+    saves: bool = False  # the program checks for the request, saves, and exits
     grace: float = RAISING  # seconds that ranks have to end by themselves after a loss
 
     def a_machine(self) -> int:
@@ -115,7 +115,7 @@ def launch(asked: Job, restarts: int = 0, chosen: str | None = None) -> int:
     """Run a job, restarting it up to `restarts` times if it fails; returns the exit status."""
     found = None if chosen == "none" else mpi.find(chosen)
     if found is not None and chosen is None and importlib.util.find_spec("mpi4py") is None:
-        found = None  # without mpi4py nobody would answer that mpiexec
+        found = None  # without mpi4py no process would answer that mpiexec
     if found is None and asked.hosts:
         raise ArgumentError("launch: --hosts needs mpiexec to reach them: pip install 'wengert[mpi]'")
     if restarts < 0:

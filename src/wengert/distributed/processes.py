@@ -142,7 +142,7 @@ class Copied:
 
 def _write(target: object, line: bytes) -> None:
     """Write bytes to a stream; to a text stream (in a notebook or a test), as text."""
-    with suppress(OSError, ValueError):  # nobody reads it any more
+    with suppress(OSError, ValueError):  # it has no reader any more
         raw = getattr(target, "buffer", None)
         if raw is not None:
             raw.write(line)

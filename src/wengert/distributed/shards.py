@@ -379,7 +379,7 @@ def saving(folder: Path) -> Iterator[None]:
             raise FileError(f"save: another process is saving to {str(folder)!r}")
         if _is_at(path, descriptor):
             break
-        os.close(descriptor)  # who held it removed it meanwhile
+        os.close(descriptor)  # its holder has removed it meanwhile
     try:
         yield
     finally:

@@ -231,7 +231,7 @@ def _take_gpu(local_rank: int, ranks: int) -> None:
             f"{local_rank % count}. Call wg.distributed.start() first"
         )
     devices.first_gpu = local_rank % count
-    if ranks > count:  # which NCCL refuses unless it is told to allow it
+    if ranks > count:  # which NCCL refuses by default
         os.environ.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
 
 

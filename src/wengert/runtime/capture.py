@@ -58,7 +58,7 @@ class Captured:
     def __init__(self) -> None:
         self.graph: Graph
         self.guards = Guards()
-        self.arrays: list[Tensor] = []  # slots that stand for NumPy arrays from outside, which nobody else holds
+        self.arrays: list[Tensor] = []  # slots for outer NumPy arrays, with no other holder
         self.arguments: list[int] = []
         self.floats = Floats()  # of the call, and which of them are inputs
         self.argument_grads: list[int] = []
@@ -141,7 +141,7 @@ class _Attempt:
         self.twins: dict[int, tuple[Tensor, Node, Tensor | None]] = {}  # by place: stand-in, its value, its gradient
         self.stand_ins: list[Any] = []
         self.views: dict[int, int] = {}  # arguments that are views: place, by the identity of what stands for them
-        self.made: dict[int, tuple[str, Any]] = {}  # how what is returned is, by identity
+        self.made: dict[int, tuple[str, Any]] = {}  # the structure of the return value, by identity
         self.outputs: list[Node] = []
         self.trace: Trace | None = None
 
@@ -164,7 +164,7 @@ class _Attempt:
         self.captured.stages = trace.stages
         if self.log is not None:
             self.captured.guards, self.captured.arrays = self.log.finish(), self.log.arrays
-        with _own_pending():  # what was made inside is not computed with the slots that closing looks at
+        with _own_pending():  # values made inside are not computed together with the slots that closing reads
             self.captured.graph = self._close(trace)
         self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]
         return self.captured

@@ -108,7 +108,7 @@ class PartitionedProgram:
             return block
         for held in (arrays[self._pairs[k]] if k in self._pairs else None, spare.get(k)):
             if isinstance(held, ShardedArray) and held.block is block:
-                return held  # written over where it lies
+                return held  # overwritten in place
         return self._as_sharded(k, block)
 
     def _shape(self, k: int, block: Any) -> tuple[int, ...]:

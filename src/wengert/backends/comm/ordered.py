@@ -35,7 +35,7 @@ Reduce = Callable[[Array, Sequence[Array]], None]
 _SMALL = 1 << 17  # bytes of all ranks together: below, every rank gathers all and adds for itself
 _CHUNKS = 2 << 20  # bytes that a rank works on at a time, of all ranks; 1 MB from each of two was the fastest
 _LEAST_CHUNK = 1 << 16
-_PACKED = 1 << 15  # bytes: smaller arrays of many are put side by side, which costs a copy and saves messages
+_PACKED = 1 << 15  # bytes; smaller arrays are joined, which costs a copy and saves messages
 _HALVING = 1 << 13  # bytes: blocks up to this are gathered in log2(size) steps, which costs copies and saves messages
 
 

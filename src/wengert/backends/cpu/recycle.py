@@ -61,7 +61,7 @@ class Recycler:
         self._waiting: list[_Waiting] = []  # those that wait for longest first
         self._returned: deque[MappedMemory] = deque()  # finalizers run at any time, in any thread
         self._requests = 0
-        self._is_stale = False  # whether what waits is to be let go
+        self._is_stale = False  # whether unused memory should be freed
         self._lock = new_lock()
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:

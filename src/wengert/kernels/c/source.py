@@ -43,7 +43,7 @@ class ParallelFor(NamedTuple):
         return f"#pragma omp for{simd} nowait{collapse}" if in_region else f"#pragma omp parallel for{simd}{collapse}"
 
 
-Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and the pragmas that depend on who calls it
+Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and pragmas that depend on the caller
 
 
 class Writer(Page):
@@ -55,8 +55,8 @@ class Writer(Page):
         self.widths = {a.name: self._total_type(a) for a in self._accumulated()}
         self.summed: set[str] = set()  # the reductions that the innermost loop sums on the side
         self.scalar = _mixes_widths_under_guards(kernel)
-        self.in_parts = False  # whether a reduction is cut into parts, which are put together after the outer loop
-        self._before: list[str | ParallelFor] = []  # what was written up to the last pragma that may change
+        self.in_parts = False  # whether a reduction is cut into parts, which are combined after the outer loop
+        self._before: list[str | ParallelFor] = []  # the lines up to the last pragma that may change
 
     def written(self) -> Body:
         """All lines."""

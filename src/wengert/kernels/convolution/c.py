@@ -28,7 +28,7 @@ _MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
 _WORTH, _WORTH_BY_WEIGHT = (
     (16, 1.6),
     (64, 1.2),
-)  # if there are this many channels, and so little more is made than asked for
+)  # if there are this many channels, and this little padding is computed
 _CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
 
 _TILES_FIRST = ("matmul.h", "winograd.h")

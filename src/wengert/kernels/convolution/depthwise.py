@@ -13,7 +13,7 @@ from wengert.kernels.matmul.product import Tile, device_type, sum_type
 
 RUNG = "depthwise"
 THREADS = 256  # of a block, at most
-LINE = 128  # bytes of neighbouring channels that a block takes, if there are so many
+LINE = 128  # bytes of adjacent channels per block, if there are enough
 REACH = 12  # how far the taps of a group reach at most
 SUMS = 72  # of taps that a thread holds, in the gradient with respect to the weight
 HELD = 48 << 10  # bytes of shared memory for the weight

@@ -269,7 +269,7 @@ class ColumnsText:
         if self.shape.run:
             page.unrolled("u", run)
             page.line(f"const {index} at = step + u;")
-        elif number % 2:  # not a loop downwards: the compiler does not put the loads of several of its steps together
+        elif number % 2:  # not a descending loop: the compiler would not batch the loads of several steps
             page.line(f"const {index} at = {last} - 1 - (step - {first});")
         unravel(page, "at", self.kernel.inner, self.names)
         work.load(page)

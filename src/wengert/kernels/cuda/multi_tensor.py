@@ -172,7 +172,7 @@ class _MultiTensor(Segments):
 
 
 ROWS = 256  # of taps, to a block
-TAPS = 16  # fewer than so many: more are worth tiles
+TAPS = 16  # fewer than this; more are worth tiles
 EVEN = 8  # channels: a multiple of these, so that vectors of both kinds begin where they may
 
 

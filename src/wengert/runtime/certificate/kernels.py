@@ -135,7 +135,7 @@ def _contents(names: Mapping[str, str]) -> dict[str, bytes]:
     return {key: contents[name] for key, name in names.items() if name in contents}
 
 
-Found = dict[str, Any]  # what is kept of a kernel: `small` and `own`, and a `note`
+Found = dict[str, Any]  # the cached result of a kernel: `small`, `own` and a `note`
 
 
 def _read(content: bytes) -> Found | None:
@@ -261,7 +261,7 @@ def _chosen(plan: Plan, group: FusionGroup, step: Step) -> tuple[dict[str, Witne
     try:
         own = witness_of(plan, group, step)
         (alone,) = (written := plan_with_steps([own], plan, _codegen(plan))).steps
-    except Exception as error:  # whatever the code generator says of a group by itself
+    except Exception as error:  # regardless of the code generator's answer for a group in isolation
         return {}, f"it cannot be run by itself: {error}"
     selected = _selected(plan)
     if text_of(written, alone) != text_of(selected, step):

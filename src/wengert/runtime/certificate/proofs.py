@@ -42,7 +42,7 @@ class Proof:
     cases: int = 0  # that it changed
     elements: int = 0  # that were compared
     error: float = 0.0  # the largest, in rounding units; 0 where bits or values are kept
-    bound: float = 0.0  # what is stated of the case where it was nearest to that
+    bound: float = 0.0  # the claim for the case that came nearest to it
     problem: str | None = None
 
     @property

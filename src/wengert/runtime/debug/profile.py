@@ -107,7 +107,7 @@ def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) 
     library.wg_connect(*addresses(), thread_count())
 
     def timed(number: int, step: Step) -> Callable[..., None]:
-        part = step.flight or step.host_op  # what is carried out in Python
+        part = step.flight or step.host_op  # steps that run in Python
         own = getattr(library, f"step{number}") if part is None else None
         reference = None if part is None else program.call_of(part)
 

@@ -93,7 +93,7 @@ def places(node: Node) -> Any | None:
     if recording.trace is not None or watch.observer is not None or config.check or mode().checks_nans:
         return None
     if node.buffer is None:
-        with suppress(AbstractValueError):  # who looks at it says what to do
+        with suppress(AbstractValueError):  # reading it raises an error that says what to do
             flush([node])
     array = node.buffer
     return devices.of(node.device).places(array) if has_array(node) and type(array) is not ShardedArray else None

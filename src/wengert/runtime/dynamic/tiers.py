@@ -23,7 +23,7 @@ from wengert.runtime.config import config
 from wengert.runtime.program import Interpreter, build, raise_interpreted
 
 STEP_AFTER = 2  # a training step (a flush by `backward`), or one with a loop, is compiled when it comes the third time
-LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
+LOOK_AFTER = 30  # a flush that only reads a value is usually small, and varies
 MANY, SMALL = 4000, 1 << 15  # nodes, and FLOPs of a node: of many small ones a program takes the C compiler minutes
 MANY_AFTER = 60  # so such a step is compiled when it has come back often, as the unrolled steps of an RNN do
 LONG, VERY_LONG = 1 << 28, 1 << 32  # FLOPs: what references take tenths of a second for, and seconds

@@ -19,14 +19,14 @@ from wengert.ops.op import PICK
 from wengert.plan.plan import Plan, Step, nested
 from wengert.runtime.debug.explain import Moment, Timeline, bytes_text, memory_text, size_of, timeline
 
-MAPPED = 1 << 17  # bytes: from here on an array on the host has pages of its own
+MAPPED = 1 << 17  # bytes from which a host array has its own pages
 HEAP_AT_MOST = 32 << 20  # bytes: an array that is larger is always mapped, by glibc's allocator
 POOL_UNIT = 512  # bytes: what the driver's stream-ordered pool rounds an array up to
 ARENA_UNIT = 2 << 20  # bytes: what the driver maps into the arena at once
 CODE_UNIT = 2 << 20  # bytes: what the driver takes at once for the code of kernels
 KERNEL = 20 << 10  # bytes of a kernel's machine code: the mean of 30 kernels of five programs, for an H200
-CONTEXT = 560 << 20  # bytes that the driver takes for a process, on a GPU that is not here to be asked: an estimate
-LIBRARY_WORKSPACE = 32 << 20  # bytes that cuBLASLt may work in, where it is not here to be asked
+CONTEXT = 560 << 20  # bytes that the driver takes per process, estimated for an absent GPU
+LIBRARY_WORKSPACE = 32 << 20  # bytes of cuBLASLt's workspace, if the library is absent
 
 
 class Planned(NamedTuple):

@@ -63,7 +63,7 @@ def call_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dic
         if is_opaque(owner) and log.is_outside(owner):
             return _asked(log, function, args, kwargs)
     is_object = not isinstance(function, (type, BuiltinFunctionType, FunctionType, MethodType))
-    called = function if is_object else owner  # an object that can be called counts by what it holds
+    called = function if is_object else owner  # a callable object counts by its contents
     read = [one for value in (called, *args, *kwargs.values()) for one in _reached(log, value)]
     if not isinstance(function, (type, BuiltinFunctionType)):
         log.install(function)

@@ -121,8 +121,8 @@ class Guards:
         self._cells: dict[int, tuple[CellType, str, Any]] = {}
         self._functions: list[FunctionType] = []
         self._classes: list[tuple[Callable[[], Any], str, type]] = []
-        self._seen: dict[Any, Any] = {}  # what is watched already; keeps it from giving its identity to something else
-        self._learning: list[tuple[str, Callable[[], Iterable[Any]]]] = []  # what is compared by identity, all at once
+        self._seen: dict[Any, Any] = {}  # objects already watched; a reference keeps their ids from being reused
+        self._learning: list[tuple[str, Callable[[], Iterable[Any]]]] = []  # objects compared by identity, all at once
         self._of: dict[int, list[_Watch]] = {}  # by container: what watches its items
 
     # --- what is watched ----------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ class Guards:
         try:
             if self._stands():
                 return None
-        except Exception:  # what was read is not there any more, or not of its kind
+        except Exception:  # the value read no longer exists, or has another kind
             pass
         try:
             for watch in self._watches:  # one by one

@@ -39,7 +39,7 @@ from wengert.runtime.static.fast_path import MOVED, FastPath, given
 from wengert.tensor import Tensor, tensors_like
 
 _OFTEN, _RARELY = 1_024, 4_096  # calls up to which recording is repeated at powers of two; between two from then on
-_TRIES = 4  # calls in a row that may move something before nobody looks any more whether one does not
+_TRIES = 4  # consecutive calls that may move something before the fast path is no longer tried
 
 
 class Specialization:
@@ -53,7 +53,7 @@ class Specialization:
         self.program: Runnable | None = None
         self.guards = captured.guards
         self.version = config.version
-        self.calls = 0  # since this was recorded and differed from what was known
+        self.calls = 0  # since this was recorded and differed from the known recordings
         self.due = 2  # the call before which the recording is repeated
         self.changes = 0  # how many recordings before it differed, with no reason that the guards know
         self.used = 0
