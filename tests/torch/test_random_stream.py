@@ -214,7 +214,7 @@ def test_states_go_both_ways() -> None:
     assert_same(other.rand(5), torch.rand(5))
     with pytest.raises(ValueError, match="5056 bytes"):
         stream.set_state(np.zeros(3, np.uint8))
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(ValueError, match="not a generator's state"):
         stream.set_state(np.zeros(5056, np.uint8))
 
 
