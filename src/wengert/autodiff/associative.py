@@ -91,7 +91,7 @@ def _partial(combine: Combine, xs: list[Node], along: Sequence[int]) -> list[Nod
 
 
 def _interleaved(even: Node, odd: Node, axis: int) -> Node:
-    """The elements of two values in turns; the first may have one more."""
+    """The elements of two values alternately; the first may have one more."""
     n = odd.shape[axis]
     pairs = stack([slice_axis(even, axis, 0, n), odd], axis=axis + 1)
     both = reshape(pairs, (*odd.shape[:axis], 2 * n, *odd.shape[axis + 1 :]))

@@ -171,7 +171,7 @@ def checkpoints_for(initial: Sequence[Node], memory: Any) -> int:
 
 
 def _bounded(condition: Any, function: Any, start: Any, max_steps: int, memory: Any) -> Any:
-    """The loop with a counter, and a check that the condition has ended it."""
+    """The loop with a step counter, and a check that the condition ended it within the limit."""
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 0:
         raise ArgumentError(f"while_loop: max_steps must be a number of steps, not {max_steps!r}")
 
@@ -319,11 +319,7 @@ def lockstep(y: Node) -> list[Node]:
 
 
 def _in_common(y: Node, sources: Sequence[Node], batched: Sequence[bool], lanes: int) -> Node | None:
-    """The loop over lanes, all of which take the same steps; None where how many differs from lane to lane.
-
-    What no lane has of its own stays as it is in one lane's loop: the values beside tangents along many directions are
-    then computed once, by the steps of the loop of the values alone.
-    """
+    """The loop over lanes in which all lanes take the same steps; None if their number differs between lanes."""
     n, test, step = y.attrs["constants"], y.attrs["test"], y.attrs["step"]
     flags = list(batched)
     while True:

@@ -72,7 +72,7 @@ def jacobian(
 
 
 def _along_basis(results: Sequence[Node], seed: Node, unit: complex, chunk: int | None) -> list[Node]:
-    """What is linear in a seed, for each basis vector of the seed's shape in its place: along a first axis."""
+    """A function that is linear in a seed, applied to each basis vector of the seed's shape; stacked along axis 0."""
     if chunk is None or chunk >= seed.size:
         basis = data(unit * np.eye(seed.size, dtype=seed.dtype).reshape(seed.size, *seed.shape), seed.device)
         return each_over_lanes(results, seed, basis)
@@ -127,7 +127,7 @@ def _columns(at: Linearized, holomorphic: bool, chunk: int | None) -> list[list[
 
 
 def _whole(along: Callable[[complex], list[Node]], seeded: Node, holomorphic: bool) -> list[Node]:
-    """The derivatives along 1; where they are real ones of a complex value, plus i times those along i."""
+    """The derivatives along 1; for real ones of a complex value, plus i times those along i."""
     first = along(1)
     if seeded.dtype not in COMPLEX or holomorphic:
         return first

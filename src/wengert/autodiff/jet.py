@@ -65,7 +65,7 @@ def _derivatives(y: Node, found: dict[Node, Series], order: int) -> list[Node]:
 
 
 def _walk(outputs: Sequence[Node], given: dict[Node, Series], order: int) -> dict[Node, Series]:
-    """The coefficients of all nodes on the way."""
+    """The Taylor coefficients of all nodes in between."""
     found = dict(given)
     with recorded_as(recording.location, recording.grad):
         for node in differentiable_path(outputs, list(given)):
@@ -140,7 +140,7 @@ def _convolved(a: Series, b: Series, k: int) -> Node | None:
 
 
 def _integrated(a: Series, u: Series, k: int) -> Node | None:
-    """The coefficient of order k of y, where y' = u a'."""
+    """The order-k coefficient of y, where y' = u a'."""
     return _scaled(_sum(_scaled(_times(a[i], u[k - i]), i) for i in range(1, k + 1)), 1 / k)
 
 
@@ -190,7 +190,7 @@ def _quotient(node: Node, own: Sequence[Series]) -> Series:
 
 
 def _by_slope(slope: Callable[[Series, int], Node | None]) -> Rule:
-    """Of y' = u a', where the coefficient of order k of u follows from those of y up to k."""
+    """For y' = u a', where the order-k coefficient of u follows from those of y up to k."""
 
     def rule(node: Node, own: Sequence[Series]) -> Series:
         a = own[0]
@@ -221,7 +221,7 @@ def _sigmoid_slope(y: Series, k: int) -> Node | None:
 
 
 def _pair(partner: str, sign: int, of_cosine: bool) -> Rule:
-    """Of sine and cosine, s' = c a' and c' = -s a', and the hyperbolic ones, of which both signs are +."""
+    """For sine and cosine, s' = c a' and c' = -s a', and the hyperbolic functions, where both signs are +."""
 
     def rule(node: Node, own: Sequence[Series]) -> Series:
         a, other = own[0], registry[partner](own[0][0])
@@ -280,7 +280,7 @@ def _power(node: Node, own: Sequence[Series]) -> Series:
 
 
 def _nested(node: Node, own: Sequence[Series], order: int) -> Series:
-    """By forward mode in forward mode along the curve, a polynomial in t: for ops without a recurrence."""
+    """By nested forward mode along the curve, a polynomial in t: for ops without a recurrence."""
     with recorded_as(recording.location, True):
         dtype = next(s.dtype for s, c in zip(node.sources, own) if _moves(c))
         t = variable(literal(0, dtype, node.device))

@@ -68,7 +68,7 @@ def batched_loop(test: Graph, step: Graph, n: int, lanes: int, flags: Sequence[b
 
 
 def _can_fail(body: Graph) -> bool:
-    """Whether some op may find an error in the values that a body is given."""
+    """Whether some op may raise an error that depends on the values passed to a body."""
     for node in body.nodes:
         values = [one for value in node.attrs.values() for one in (value if type(value) is tuple else (value,))]
         inside = [one for one in values if isinstance(one, Graph)]
@@ -78,10 +78,7 @@ def _can_fail(body: Graph) -> bool:
 
 
 def _of_living(alive: Node, values: Sequence[Node], flags: Sequence[bool]) -> list[Node]:
-    """The values of all lanes, with those of one that goes on in place of those of each that has ended.
-
-    A step may be wrong for the carry that ended a lane: an index has left its table.
-    """
+    """The values of all lanes, with those of an active lane in place of the values of ended ones."""
     every = data(np.arange(alive.size))
     chosen = where(alive, every, max_of(where(alive, every, 0)))
     return [take(value, chosen, axis=0) if flag else value for value, flag in zip(values, flags)]

@@ -83,7 +83,7 @@ def linear_transpose(function: Function, *examples: Any) -> Function:
 
 
 def _require_linear(graph: Graph, cotangents: Sequence[Node]) -> None:
-    """Raise an error if a cotangent depends on where the function was recorded: only a linear function's does not."""
+    """Raise an error if a cotangent depends on the point of recording: only a linear function's does not."""
     nonlinear = dependents(cotangents, graph.inputs)
     if not nonlinear:
         return

@@ -93,7 +93,7 @@ def as_float64(leaf: Any, position: int) -> Array:
 
 
 def _movable(value: Array) -> Tensor:
-    """A tensor on a variable: tracked, so that the graph behind the result stays to be looked through."""
+    """A tensor on a variable: tracked, so that the graph of the result is kept for inspection."""
     return Tensor(variable(data(value)))
 
 

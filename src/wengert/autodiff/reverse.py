@@ -173,7 +173,7 @@ def _transposed_jvp(node: Node, g: Cotangent, wanted: Any) -> Sequence[Cotangent
 
 
 def _through_composition(node: Node, g: Cotangent) -> Sequence[Cotangent | None]:
-    """The cotangents from the smaller ops that the op is made of, recorded on variables: the way back ends at them."""
+    """The cotangents through the smaller ops that the op consists of, recorded on variables where the walk stops."""
     with recorded_as(recording.location, True):
         inputs = [variable(source) if source.tracked else source for source in node.sources]
         made = node.op.composition(*inputs, **node.attrs)  # type: ignore[misc]
@@ -261,12 +261,7 @@ def on_accumulated(slot: Tensor, hook: Callable[[Tensor], Any]) -> Callable[[], 
 
 
 def _leaves_behind_constants(order: Sequence[Node], known: Sequence[Node]) -> list[Node]:
-    """The other leaves on which derivatives that were recorded depend, but only through constants of them.
-
-    The derivative of relu depends on which elements are positive. The second derivative with respect to a bias before
-    it is zero
-    then: PyTorch gives zeros, where None would have an optimizer leave the bias out.
-    """
+    """The other leaves on which recorded derivatives depend, but only through constants."""
     is_constant = _is_constant_of_derivative
     stack = [s for node in order if type(node.location) is Backward for s in node.sources if is_constant(s)]
     seen: set[Node] = set(order)

@@ -74,7 +74,7 @@ def scan(
 
 
 def _counted(before: Node, after: Node) -> int | None:
-    """By how much a step counts a slot up, where it does nothing but that to it; else None."""
+    """The amount by which a step increments a slot, if it does nothing else to it; else None."""
     total = 0
     while after is not before:
         numbers = [source.attrs["value"] for source in after.sources if source.op is LITERAL]
@@ -86,7 +86,7 @@ def _counted(before: Node, after: Node) -> int | None:
 
 
 def _ahead(slot: Any, count: int | None, result: Node, steps: int) -> Node:
-    """What a slot is after all steps. A counter's value is known where it is: no device is asked for it."""
+    """The value of a slot after all steps. A counter's value is known on the host, without reading the device."""
     return result if count is None else add(slot.node, literal(count * steps, slot.node.dtype))
 
 

@@ -37,7 +37,7 @@ def lengths(steps: int, carry: int, memory: object) -> list[int]:
 
 
 def _evenly(steps: int, levels: int) -> list[int]:
-    """So many lengths of about the same size whose product is at least the number of steps."""
+    """This many lengths of about equal size whose product is at least the number of steps."""
     found: list[int] = []
     for level in range(levels, 0, -1):
         length = math.ceil(round(steps ** (1 / level), 9))

@@ -186,7 +186,7 @@ def settled(expression: Expression) -> Expression:
 
 
 def _special_functions() -> dict[str, Any]:
-    """The functions NumPy does not have, by mpmath, which comes with SymPy."""
+    """The functions that NumPy lacks, from mpmath, which comes with SymPy."""
     import mpmath
 
     def by_mpmath(f: Callable[..., Any]) -> Any:

@@ -60,10 +60,7 @@ def _output_nodes(output: Any, name: str) -> tuple[list[Node], tree.Structure]:
 
 
 def _outside(outputs: Sequence[Node], variables: Sequence[Node]) -> list[Node]:
-    """The outputs for the world outside a transform: untracked, unless something tracked out there is behind them.
-
-    So a loss kept from `value_and_grad` does not keep its graph.
-    """
+    """The outputs as seen outside a transform: untracked, unless they depend on something tracked out there."""
     since = min(node.serial for node in variables) if variables else 0
     reached: set[Node] = set()
     for node in ancestors(outputs, since=since):
@@ -79,7 +76,7 @@ def _run(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
 
 def _is_entered(node: Node, since: int) -> bool:
     """Whether a node is a leaf, or made directly from something tracked before serial `since`."""
-    for source in node.sources:  # a loop, not any(): this is asked of every node of a gradient
+    for source in node.sources:  # a loop, not any(): this runs for every node of a gradient
         if source.tracked and source.serial < since:
             return True
     return node.op is VARIABLE and "slot" in node.attrs

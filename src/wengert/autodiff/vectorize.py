@@ -84,7 +84,7 @@ def _lane_count(lanes: dict[Node, Node]) -> int:
 
 @contextmanager
 def _lane_index(index: Node, count: int, randomness: str) -> Iterator[None]:
-    """Random draws inside fold in the lane's index; that of nested maps counts through all their lanes."""
+    """Random draws inside fold in the lane's index; for nested maps, the index counts through all lanes."""
     outer = recording.lane
     if randomness == "different":
         recording.lane = index if outer is None else add(multiply(outer, count), index)

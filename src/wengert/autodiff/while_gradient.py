@@ -47,7 +47,7 @@ def record_gradient(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: 
 
 
 def _summed(found: Sequence[Any], sources: Sequence[Node], lanes: int | None) -> list[Node]:
-    """Cotangents of each lane, added up for sources that all lanes share."""
+    """Cotangents of all lanes, added for sources that the lanes share."""
     floating = [source for source in sources if bodies.has_tangents(source)]
     return [
         one if lanes is None or source.shape[0] == lanes else sum_of(one, axis=0, keepdims=True)
@@ -56,7 +56,7 @@ def _summed(found: Sequence[Any], sources: Sequence[Node], lanes: int | None) ->
 
 
 def _of_each_lane(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: int | None) -> list[Node]:
-    """The cotangents of a loop's constants and of its first carry, in each lane."""
+    """The cotangents of a loop's constants and first carry, in each lane."""
     n, count = len(loop.constants), len(loop.constants) + len(loop.initial)
     given = [*loop.constants, *loop.initial, *seeds]
     device = _device_of(given)  # counters of the host's are kept beside the rest
@@ -80,7 +80,7 @@ def _of_each_lane(loop: WhileLoop, seeds: Sequence[Node], places: int, lanes: in
 
 
 class _Kept:
-    """The places: how many are taken, the numbers of the steps whose carries they hold, and these."""
+    """The slots: how many are in use, the steps whose carries they hold, and those carries."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.used, self.marks, *self.carries = (tensor.node for tensor in tensors)
@@ -137,7 +137,7 @@ def _walked(loop: WhileLoop, pulled: Graph, seeds: Sequence[Node], places: int) 
 
 
 def _run_keeping(loop: WhileLoop, places: int) -> tuple[Node, list[Tensor]]:
-    """How many steps a loop takes, and the carries that were kept: at most every second place is taken."""
+    """The number of steps of a loop, and the carries that were kept: at most every second slot is used."""
     most = places // 2
 
     def goes_on(carry: Sequence[Tensor]) -> Tensor:
@@ -180,7 +180,7 @@ def _every_second(kept: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _reached(loop: WhileLoop, kept: Sequence[Tensor], goal: Node, places: int) -> tuple[Sequence[Tensor], list[Node]]:
-    """The carry before a step, computed from the last one kept; and what was kept on the way."""
+    """The carry before a step, computed from the last one kept, and the carries kept on the way."""
 
     def onwards(state: Any) -> Any:
         kept, mark, carry = state
@@ -209,7 +209,7 @@ _REPETITIONS = 64
 
 
 def _next(left: Node, free: Node, places: int) -> Node:
-    """After how many steps the next carry is kept on a way of so many, with so many places free."""
+    """The distance to the next carry to keep, for this many steps and free slots."""
     table = np.array([[_reversible(s, t) for t in range(1, _REPETITIONS + 1)] for s in range(places + 1)])
     fewer = less(take(data(table), free, axis=0), add(left, _number(1)))
     repetitions = minimum(add(sum_of(where(fewer, _number(1), _number(0)), axis=0), _number(1)), _number(_REPETITIONS))
@@ -219,7 +219,7 @@ def _next(left: Node, free: Node, places: int) -> Node:
 
 
 def _reversible(places: int, repetitions: int) -> int:
-    """How many steps can be walked back with so many places, each computed this many times at most."""
+    """The number of steps that can be walked back with this many slots, computing each at most this many times."""
     return min(math.comb(places + repetitions, places), 2**62)
 
 
@@ -255,13 +255,13 @@ def in_lockstep(y: Node) -> list[Node]:
 
 
 def _parts(y: Node, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """What belongs to the constants and the first carry, and what to the cotangents."""
+    """The results for the constants and the first carry, and those for the cotangents."""
     count = len(y.attrs["step"].inputs)
     return values[:count], values[count:]
 
 
 def _with_tangents(y: Node, tangents: Sequence[Node | None], seeds: Sequence[Node | None]) -> list[Node | None]:
-    """The cotangents of a loop's values in the tangent loop; `seeds` are those of the values that end it."""
+    """The cotangents of a loop's values in the tangent loop; `seeds` are those of its final values."""
     sources, given = _parts(y, y.sources)
     attrs = y.attrs
     n = attrs["constants"]

@@ -1,6 +1,6 @@
-"""What runs programs on devices: the host's C and NumPy (`cpu`), NVIDIA's GPUs (`cuda`), and what they have in common.
+"""Backends run programs on devices: the host's C and NumPy (`cpu`), NVIDIA's GPUs (`cuda`), and what they share.
 
-Each kind of device is registered here. CUDA is imported when a GPU is first named: `import wengert` stays quick.
+Each kind of device is registered here. CUDA is imported when a GPU is first named, so that `import wengert` stays fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _open_gpu(name: str, index: int) -> devices.Device:
 
 
 def _count_gpus() -> int:
-    """How many GPUs there are; none where a part of CUDA is missing."""
+    """The number of GPUs; 0 if a part of CUDA is missing."""
     from wengert.backends.cuda.bindings import count
 
     try:

@@ -1,10 +1,10 @@
-"""A program that checks itself: every kernel is replayed against its references, step by step (`wg.config.check`).
+"""A program that checks itself: every kernel is compared with its references, step by step (`wg.config.check`).
 
-Before a step the memory it reads must still hold what was stored there; after it, what it stored must be what the NumPy
-references make of that memory. References are computed four times: as they are, in float64, and twice in float64 with
-every value shaken by as much as rounding it would. How far these are apart says what rounding makes of each element, so
-kernels that round differently pass and those that are wrong do not. The first that differs raises, naming the kernel,
-the node, the user's line and the difference.
+Before a step, the memory it reads must still hold what was stored there. After it, the stored values must match what
+the NumPy references compute from that memory. References run four times: as they are, in float64, and twice in float64
+with every value perturbed by its rounding error. The spread shows how much rounding affects each element, so kernels
+that round differently pass and wrong ones do not. The first difference raises an error with the kernel, the node, the
+user's line and the difference.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 class CheckedCpuProgram(CpuProgram):
-    """A compiled graph whose kernels are compared with their references in every call."""
+    """A compiled graph whose kernels are compared with their references on every call."""
 
     apart = True
 
@@ -62,18 +62,18 @@ class CheckedCpuProgram(CpuProgram):
 
 
 class StoredSums:
-    """What each value in a program's memory was when it was stored or first read, as a sum of its bytes."""
+    """Checksums of the values in a program's memory, taken when they were stored or first read."""
 
     def __init__(self, view: Callable[[Node], Array]) -> None:
         self.view = view
         self.sums: dict[Node, int] = {}
 
     def note(self, nodes: Iterable[Node]) -> None:
-        """Take values as they are now."""
+        """Take the checksums of these values."""
         self.sums |= {node: _sum(self.view(node)) for node in nodes if not isinstance(node.dtype, tuple)}
 
     def require_unchanged(self, nodes: Iterable[Node], who: str) -> None:
-        """Raise an error where a value is not what it was."""
+        """Raise an error if a value has changed."""
         for node in (node for node in nodes if not isinstance(node.dtype, tuple)):
             now = _sum(self.view(node))
             if self.sums.setdefault(node, now) != now:
@@ -89,7 +89,7 @@ def _sum(array: Array) -> int:
 
 
 def kernel_name(step: Step) -> str:
-    """The C function that carries a step out, or the op that its reference computes."""
+    """The C function of a step, or the op that its reference computes."""
     if step.host_op is not None:
         return f"the reference of {step.host_op.op.name}"
     if step.loop is not None:
@@ -104,7 +104,7 @@ def kernel_name(step: Step) -> str:
 
 
 def wrong(who: str, node: Node, problem: str) -> CompilerError:
-    """What to raise of a kernel that stored something else than its reference."""
+    """The error for a kernel whose result differs from its reference."""
     stored = f"{node.op.name} {describe_type(node)}"
     return CompilerError(f"check: {who} stores {stored} and differs from its reference: {problem}", node.location)
 
@@ -115,9 +115,9 @@ DRAWS = 2  # of rounding errors
 
 
 class Reference(NamedTuple):
-    """What a value must be: by the references as they are, in float64, and in float64 with rounding errors.
+    """The expected value: by the references as they are, in float64, and in float64 with rounding errors.
 
-    The errors are drawn more than once: those of two ops may take each other away.
+    Errors are drawn more than once, because those of two ops may cancel.
     """
 
     value: Any
@@ -130,14 +130,14 @@ _FREE = {FACTOR_SVD: (0, 2), FACTOR_EIGH: (1,), FACTOR_EIG: (1,)}
 
 
 def has_reference(node: Node) -> bool:
-    """Whether the host can compute it: not what a CUDA kernel of the user's own gives, nor vectors of any sign."""
+    """Whether the host can compute it: not a user's own CUDA kernels, and no vectors whose sign is arbitrary."""
     if node.op is PICK and node.attrs["index"] in _FREE.get(node.sources[0].op, ()):
         return False
     return node.op.on_host
 
 
 def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Reference]]:
-    """What a step must store, from the memory that it reads."""
+    """The expected results of a step, from the memory that it reads."""
     if step.writes and step.writes[0].op is PICK and step.reads == [r for r in step.reads if r.op is PICK]:
         return [(node, _read(view(step.reads[0]))) for node in step.writes if step.reads]
     reads, found = set(step.reads), dict[Node, Reference]()
@@ -160,7 +160,7 @@ def references(step: Any, view: Callable[[Node], Array]) -> list[tuple[Node, Ref
 def references_of(
     graph: Graph, arrays: Sequence[Array], on_host: Callable[[Any], Array] = np.asarray
 ) -> list[Reference]:
-    """What a whole graph must give; `on_host` brings its constants here."""
+    """The expected results of a whole graph; `on_host` copies its constants to the host."""
     found = {node: _read(array) for node, array in zip(graph.inputs, arrays)}
     found.update((node, _read(on_host(node.buffer))) for node in graph.captured() if node not in found)
     with np.errstate(all="ignore"):
@@ -170,13 +170,13 @@ def references_of(
 
 
 def reference_of(node: Node, arrays: Sequence[Array]) -> Reference:
-    """What a node must be, from the arrays of its sources."""
+    """The expected value of a node, from the arrays of its sources."""
     with np.errstate(all="ignore"):
         return _computed(node, [_read(array) for array in arrays])
 
 
 def _read(array: Array) -> Reference:
-    copy = array.copy()  # the step may write over what it reads
+    copy = array.copy()  # the step may overwrite its operands
     wide = copy.astype(float64) if copy.dtype in FLOATING else copy
     return Reference(copy, wide, (wide,) * DRAWS)
 
@@ -200,14 +200,14 @@ def _computed(node: Node, sources: Sequence[Reference]) -> Reference:
 
 
 class _LikeOutput(NamedTuple):
-    """What the reference of a loop asks of an output of its body."""
+    """The part of a body's output that the reference of a loop needs."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
 class _WideBody:
-    """The graph of a loop's body as its reference calls it: in float64, with the rounding errors of a draw if any."""
+    """The graph of a loop's body for its reference: in float64, with rounding errors if a draw is given."""
 
     def __init__(self, graph: Graph, draw: int | None) -> None:
         self.graph, self.draw = graph, draw
@@ -226,7 +226,7 @@ class _WideBody:
 
 
 def _with_bodies(node: Node, draw: int | None) -> dict[str, Any]:
-    """The attributes of a node, the graphs among them in float64."""
+    """The attributes of a node, with its graphs in float64."""
     if node.op.kind != "function":
         return node.attrs
 
@@ -239,17 +239,17 @@ def _with_bodies(node: Node, draw: int | None) -> dict[str, Any]:
 
 
 def _shaken(node: Node, dtype: Any, wide: Any, shaken: Any, sources: Sequence[Any], draw: int) -> Any:
-    """The result of a node, or each of them, with what rounding it makes of it besides."""
+    """The result (or results) of a node, perturbed by rounding errors."""
     if isinstance(dtype, tuple):
         return tuple(_shaken(node, *parts, sources, draw) for parts in zip(dtype, wide, shaken))
     return shaken + _rounding(node, dtype, np.asarray(wide), sources, draw) if dtype in FLOATING else shaken
 
 
 def _rounding(node: Node, dtype: np.dtype[Any], wide: Array, sources: Sequence[Any], draw: int) -> Array:
-    """An error of the size that rounding makes: of the result, and in sums and the like of what is added up.
+    """An error of the size of rounding: of the result, and for sums also of the terms.
 
-    None is near 0: what a later op makes of an error that happened to be small says nothing about that op. The errors
-    of the first draw are all upwards, so that those of factors add up, those of the others go either way.
+    No error is near 0: a small one would say nothing about what later ops make of it. The errors of the first draw all
+    point upwards, so that those of factors add up; the others have random signs.
     """
     drawn = np.random.default_rng((node.serial, draw)).uniform(-1, 1, wide.shape)
     noise = (drawn + np.copysign(1, drawn)) / 2 if draw else (np.abs(drawn) + 1) / 2
@@ -272,9 +272,9 @@ def _epsilon(dtype: np.dtype[Any]) -> float:
 
 
 def difference(found: Array, reference: Reference, precision: float | None = None) -> str | None:
-    """How what was stored is not its reference, in words; None where rounding explains it.
+    """How a stored value differs from its reference, in words; None if rounding explains it.
 
-    `precision` is that of the operands, where they are rounded to less than the dtype has.
+    `precision` is that of the operands, if they are rounded to less than the dtype provides.
     """
     value, wide, *shaken = map(np.asarray, (reference.value, reference.wide, *reference.shaken))
     if found.dtype not in FLOATING:
@@ -296,7 +296,7 @@ def difference(found: Array, reference: Reference, precision: float | None = Non
 
 
 def _with_allowed(found: Array, reference: Reference, precision: float | None) -> tuple[Array, Array, Array, Array]:
-    """What was stored, its reference, the same in float64, all as float64; and how far apart rounding explains."""
+    """The stored value, its reference and the float64 reference, all as float64, with the tolerance."""
     parts = (found, reference.value, reference.wide, *reference.shaken)
     f, v, w, *shaken = (np.asarray(part).astype(float64) for part in parts)
     errors = [np.nan_to_num(np.abs(v - w) + np.abs(s - w), nan=0, posinf=0) for s in shaken]
@@ -305,8 +305,9 @@ def _with_allowed(found: Array, reference: Reference, precision: float | None) -
 
 
 def error_of(found: Array, reference: Reference, precision: float | None = None) -> tuple[float, float]:
-    """The difference from the nearer of the reference and float64, and what rounding explains: of the element that is
-    nearest to being wrong. Numbers that are not finite count for nothing.
+    """The difference from the nearer reference, and its tolerance, for the element closest to failing.
+
+    Numbers that are not finite are ignored.
     """
     if found.dtype not in FLOATING or not found.size:
         return 0.0, 0.0
@@ -322,6 +323,6 @@ def _agree(a: Array, b: Array, allowed: Array) -> Array:
 
 
 def _unit(dtype: np.dtype[Any]) -> float:
-    """What storing a value rounds, and a few units in the last place of a function's own."""
+    """The rounding error of storing a value, plus a few units in the last place for the function itself."""
     precision = 2.0**-8 if dtype is bfloat16 else float(np.finfo(dtype).eps)
     return (2 if dtype in HALF else 8) * precision

@@ -1,6 +1,6 @@
 """The reference backend: every op by its NumPy reference, one at a time, in place at a value's last use.
 
-It is the meaning of a program; everything else is checked against it.
+It defines the meaning of a program; everything else is checked against it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REUSE_FROM = 1 << 14  # elements: below, an allocation is cheaper than asking w
 
 
 def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any]) -> None:
-    """Give each node of `order` its buffer; those not in `keep` lose it again after their last use."""
+    """Give each node of `order` its buffer; nodes not in `keep` are freed after their last use."""
     uses = _readers(order)
     readers = dict(uses)  # all of them, those that were computed already among them
     computed = set(order)
@@ -44,7 +44,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
 
 
 def _readers(order: Sequence[Node]) -> dict[Node, int]:
-    """How many of these nodes read a value; one that reads it twice counts twice."""
+    """The number of reads of each value by these nodes; reading it twice counts twice."""
     found: dict[Node, int] = {}
     for node in order:
         for source in node.sources:
@@ -53,7 +53,7 @@ def _readers(order: Sequence[Node]) -> dict[Node, int]:
 
 
 def _let_go(sources: Sequence[Node], uses: dict[Node, int], keep: set[Node], computed: set[Node]) -> None:
-    """Free the sources of a node that was computed, where it was the last to read them."""
+    """Free the sources of a computed node for which it was the last reader."""
     for source in sources:
         uses[source] -= 1
         if not uses[source] and source in computed and source not in keep:
@@ -86,7 +86,7 @@ def _apply(
 
 
 def _overwrite(node: Node, arrays: list[Any]) -> Any:
-    """The value of a node that differs from its first source's in some elements, in that one's memory.
+    """The value of a node that updates elements of its first source, written into the source's memory.
 
     So a write of one element into a large slot costs one element.
     """
@@ -96,17 +96,17 @@ def _overwrite(node: Node, arrays: list[Any]) -> Any:
 
 
 def _has_no_other_reader(held: list[Node], readers: dict[Node, int]) -> bool:
-    """Whether nothing refers to a node from an earlier flush but those that read it here: its slot names another."""
+    """Whether only readers in this flush refer to a node of an earlier one: its slot has moved on."""
     return ownership.others(held) == [readers[held[0]] + 2]  # and the keys of two dictionaries
 
 
 def _is_ours(arrays: list[Any], i: int, node: Node) -> bool:
-    """Whether nothing but the node's buffer and the list of arguments refers to an array, not even a view of it."""
+    """Whether only the node's buffer and the argument list refer to an array, with no views of it."""
     return _fits(arrays[i], node) and ownership.others(arrays)[i] == 1
 
 
 def _fits(array: Any, node: Node) -> bool:
-    """Whether a node's value can be written to an array."""
+    """Whether a node's value can be written into an array."""
     flags = array.flags
     is_owned = flags.owndata or type(array.base) is MappedMemory
     return array.shape == node.shape and array.dtype is node.dtype and is_owned and flags.writeable

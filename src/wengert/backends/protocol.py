@@ -1,4 +1,4 @@
-"""What backends promise: the protocols of a program, and of the driver that programs on a GPU run on.
+"""The interfaces of backends: the protocols of a program, and of the driver that programs on a GPU use.
 
 `wengert.core.devices.Device` is the protocol of a device; `Device.build` gives a `Program`. A `Driver` is one GPU with
 one stream: NVIDIA's implements it (`backends.cuda.driver`), and so does the emulated GPU of the tests.
@@ -26,26 +26,28 @@ NOTHING: Mapping[int, Any] = {}
 
 
 class Replay(Protocol):
-    """A program on the memory of its last call, but for some inputs and outputs."""
+    """A program on the memory of its last call, except for some inputs and outputs."""
 
     @property
     def makers(self) -> Sequence[Callable[[], Any]]:
-        """What makes arrays for these outputs."""
+        """Functions that make arrays for these outputs."""
         ...
 
     def refresh(self) -> None:
-        """Look again at what others may have overwritten where it lies."""
+        """Check again for memory that others may have overwritten in place."""
         ...
 
     def run(self, arrays: Sequence[Array], made: Sequence[Any]) -> bool:
-        """Compute these outputs, each into its array, from arrays for these inputs; not where something is wrong:
-        nothing was done then, and a call of the program says what it is.
+        """Compute these outputs, each into its array, from arrays for these inputs.
+
+        Returns False if something is wrong; nothing was done then, and a normal call of the program reports the
+        problem.
         """
         ...
 
 
 class Runnable(Protocol):
-    """What runs a graph: a compiled program, or an interpreter of it."""
+    """Runs a graph: a compiled program, or an interpreter."""
 
     @property
     def is_compiled(self) -> bool:
@@ -57,52 +59,52 @@ class Runnable(Protocol):
     ) -> list[Array]:
         """The arrays of the graph's outputs, from those of its inputs.
 
-        The inputs numbered in `owned` may be overwritten, and so may the arrays in `spare`, each with the output whose
-        number it has.
+        The inputs numbered in `owned` may be overwritten, and so may the arrays in `spare`, which are given by the
+        number of the output that may use them.
         """
         ...
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> Replay | None:
-        """The program on the memory of its last call, in which only these inputs and outputs may move, if it can."""
+        """The program on the memory of its last call, in which only these inputs and outputs may move, if possible."""
         ...
 
 
 class Program(Runnable, Protocol):
-    """A compiled graph: what `Device.build` gives. It runs, and says what it is made of."""
+    """A compiled graph, the result of `Device.build`. It runs, and reports what it consists of."""
 
     @property
     def graph(self) -> Graph:
-        """The graph that was fused and scheduled."""
+        """The graph after the passes, that was fused and scheduled."""
         ...
 
     @property
     def plan(self) -> Plan:
-        """What it carries out: steps, buffers, arena and waits, with the reports of all passes and stages."""
+        """Its plan: steps, buffers, arena and waits, with the reports of all passes and stages."""
         ...
 
     @property
     def seconds(self) -> float:
-        """How long the compiler of its kernels took."""
+        """The time that the kernels' compiler took."""
         ...
 
     @property
     def made(self) -> Sequence[Node]:
-        """The outputs that get an array of their own."""
+        """The outputs that get their own arrays."""
         ...
 
     @property
     def device(self) -> str:
-        """The name of the device it runs on."""
+        """The name of its device."""
         ...
 
     @property
     def language(self) -> str:
-        """What its kernels are written in: "C", "CUDA"."""
+        """The language of its kernels: "C", "CUDA"."""
         ...
 
     @property
     def steps(self) -> Sequence[Step]:
-        """What is carried out, in order."""
+        """Its steps, in order."""
         ...
 
     @property
@@ -115,11 +117,11 @@ class Program(Runnable, Protocol):
         ...
 
     def described(self) -> str:
-        """What is launched or called, for people: the text under the table of `explain()`."""
+        """Its launches and calls as text, printed under the table of `explain()`."""
         ...
 
     def tuning(self) -> str | None:
-        """Which candidates won when they were timed; None where programs have no candidates."""
+        """The winning candidates of timing; None if programs have no candidates."""
         ...
 
 
@@ -127,7 +129,7 @@ class Program(Runnable, Protocol):
 
 
 class StreamEvent(Protocol):
-    """A point of a stream: whether everything before it is done, and how long after another point that was."""
+    """A point in a stream: whether everything before it is done, and the time since another point."""
 
     def is_done(self) -> bool:
         """Whether the device has reached it."""
@@ -138,12 +140,12 @@ class StreamEvent(Protocol):
         ...
 
     def since(self, other: Any) -> float:
-        """The seconds from another event of the same driver to this one; the device has reached both."""
+        """The seconds from another event of the same driver to this one, both reached by the device."""
         ...
 
 
 class Replayable(Protocol):
-    """Launches that are replayed together, and can be given other arguments."""
+    """Launches that are replayed together and can be given other arguments."""
 
     def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Any) -> None:
         """Give a kernel other arguments from the next replay on."""
@@ -155,41 +157,39 @@ class Replayable(Protocol):
 
 
 class CapturedGraph(Replayable, Protocol):
-    """A graph of launches, while it is captured and afterwards."""
+    """A graph of launches, during and after capture."""
 
     def nodes(self) -> list[Any]:
-        """The nodes that what is captured next would wait for: those of what was captured last."""
+        """The most recently captured nodes, which the next capture would wait for."""
         ...
 
     def after(self, nodes: Sequence[Any]) -> None:
-        """Have what is captured next wait for these nodes, and no others."""
+        """Make the next capture wait for these nodes only."""
         ...
 
     def owns(self, start: int, size: int) -> None:
-        """Declare memory that only what is captured next uses: nothing else of the program, at any time."""
+        """Declare memory that only the next captured call uses, at any time."""
         ...
 
     def condition(self) -> int:
-        """A new condition, which kernels of the graph set: what a kernel takes for it."""
+        """A new condition, which kernels of the graph set, as a kernel argument."""
         ...
 
     def loop(self, condition: int) -> Any:
-        """Capture a body that is repeated as long as a condition holds: for `inside`."""
+        """Capture a body that repeats while a condition holds: for `inside`."""
         ...
 
     def branch(self, condition: int) -> tuple[Any, Any]:
-        """Capture two bodies, of which the first runs where a condition holds, and else the second: for `inside`."""
+        """Capture two bodies: the first runs if a condition holds, else the second: for `inside`."""
         ...
 
     def inside(self, body: Any) -> AbstractContextManager[None]:
-        """Inside, what is put on the stream is captured in a body."""
+        """A context that captures into a body."""
         ...
 
 
 class Driver(Protocol):
-    """One GPU with one stream, in whose order everything happens. Whoever holds its lock has the stream and the arena
-    for itself.
-    """
+    """One GPU with one stream that orders all work. The holder of its lock owns the stream and the arena."""
 
     index: int
     properties: DeviceProperties
@@ -201,11 +201,11 @@ class Driver(Protocol):
 
     @property
     def name(self) -> str:
-        """What the maker calls the GPU."""
+        """The vendor's name for the GPU."""
         ...
 
     def make_current(self) -> None:
-        """Have this thread's calls go to this GPU."""
+        """Direct this thread's calls to this GPU."""
         ...
 
     def synchronize(self) -> None:
@@ -213,13 +213,13 @@ class Driver(Protocol):
         ...
 
     def when_not_capturing(self, action: Callable[[], Any]) -> None:
-        """Do something now, or later if another thread has the stream or a capture goes on."""
+        """Run something now, or later if another thread has the stream or a capture is active."""
         ...
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> int:
-        """The address of new memory, ours from this point of the stream on."""
+        """The address of new memory, usable from this point of the stream on."""
         ...
 
     def allocate_beside(self, size: int) -> int:
@@ -227,11 +227,11 @@ class Driver(Protocol):
         ...
 
     def free(self, pointer: int) -> None:
-        """Give memory back from this point of the stream on."""
+        """Free memory from this point of the stream on."""
         ...
 
     def trim(self) -> None:
-        """Return the memory that the pools hold and nobody uses."""
+        """Return unused memory of the pools to the driver."""
         ...
 
     def reserved(self) -> int:
@@ -239,7 +239,7 @@ class Driver(Protocol):
         ...
 
     def memory_info(self) -> tuple[int, int]:
-        """The bytes that are free on the GPU, and all there are."""
+        """The free bytes of the GPU, and the total."""
         ...
 
     def arena(self, size: int) -> int:
@@ -247,23 +247,23 @@ class Driver(Protocol):
         ...
 
     def pinned(self, size: int) -> int:
-        """The address of new page-locked memory of the host, which the device reads itself."""
+        """The address of new page-locked host memory, which the device can read directly."""
         ...
 
     def free_pinned(self, address: int) -> None:
-        """Give page-locked memory back."""
+        """Free page-locked memory."""
         ...
 
     def index_of(self, pointer: int) -> int:
-        """The number of the GPU in whose memory an address is."""
+        """The number of the GPU that owns an address."""
         ...
 
     def error_flag(self) -> int:
-        """The address of the number that kernels set when they meet an index out of range, or cannot go on."""
+        """The address of the number that kernels set when an index is out of range or they cannot continue."""
         ...
 
     def took_error(self) -> int:
-        """What kernels have noted there since the last time of asking; waits for all kernels."""
+        """The flag since the last call; waits for all kernels."""
         ...
 
     # --- copies ---------------------------------------------------------------------------------------------------
@@ -273,9 +273,9 @@ class Driver(Protocol):
         ...
 
     def upload_beside(self, pointer: int, source: int, size: int) -> tuple[StreamEvent, StreamEvent]:
-        """Copy page-locked memory to the device on the side stream; what comes on the stream after this waits.
+        """Copy page-locked memory to the device on the side stream; later work on the main stream waits.
 
-        Returns the events at the copy's beginning and end.
+        Returns the events at the copy's start and end.
         """
         ...
 
@@ -298,23 +298,23 @@ class Driver(Protocol):
     # --- events and other streams -----------------------------------------------------------------------------------
 
     def event(self) -> StreamEvent:
-        """An event at this point of the stream."""
+        """An event at the current point of the stream."""
         ...
 
     def batched_submission(self) -> AbstractContextManager[None]:
-        """Inside, what is put on the stream does not begin before all of it is there: the host's time is not timed."""
+        """A context whose work starts only when all of it is enqueued, so that host time is not measured."""
         ...
 
     def be_waited_for(self, stream: int) -> None:
-        """Have what comes on another stream wait for what is on ours."""
+        """Make later work on another stream wait for ours."""
         ...
 
     def wait_for(self, stream: int) -> None:
-        """Have what comes on our stream wait for what is on another."""
+        """Make later work on our stream wait for another."""
         ...
 
     def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
-        """The seconds that the device takes for some work, the least of several runs."""
+        """The seconds that the device takes for some work, the minimum of several runs."""
         ...
 
     # --- kernels --------------------------------------------------------------------------------------------------
@@ -324,23 +324,24 @@ class Driver(Protocol):
         ...
 
     def encode(self, described: TensorMap, address: int) -> bytes:
-        """A tensor map of the buffer at an address, as the copy engine reads it."""
+        """A tensor map of the buffer at an address, for the copy engine."""
         ...
 
     def launch(self, function: Any, shape: Sequence[int], arguments: Any, cooperative: bool = False) -> None:
-        """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers. `cooperative`: its blocks wait
-        for one another, so all are on the device at the same time.
+        """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers.
+
+        With `cooperative`, blocks wait for one another, so all of them must fit on the device.
         """
         ...
 
     def dependent_launch(self, function: Any, shape: Sequence[int], arguments: Any) -> Replayable:
-        """Launches of a kernel that waits itself for what is before it on the stream, ready to replay."""
+        """A programmatic dependent launch of a kernel, ready to replay."""
         ...
 
     def capturing(self) -> AbstractContextManager[CapturedGraph]:
-        """Inside, what is put on the stream does not run: it is captured as a graph, ready to replay afterwards."""
+        """A context in which enqueued work does not run but is captured as a graph, ready to replay afterwards."""
         ...
 
     def has_conditions(self) -> bool:
-        """Whether graphs may have bodies that run on conditions."""
+        """Whether graphs may have conditional nodes."""
         ...

@@ -1,13 +1,13 @@
-"""Align: large half-precision matrix products on a GPU are computed on rows of whole 128-byte lines.
+"""Align: pad large half-precision matrix products on a GPU so that their rows are multiples of 128 bytes.
 
-In: a graph. Out: the graph in which a product whose rows in memory are no multiple of 16 bytes (a vocabulary of 50257
-tokens) is one of operands padded with zeros, and what is computed from its result is computed on the padded rows too:
-the tensor cores and vector accesses need aligned rows, and are several times as fast. A slice at the end gives back
-what was requested. Reductions along the padded axis see their neutral element there. Where an operand is written by a
-loop anyway, padding it costs nothing: the loop writes the zeros.
+In: a graph. Out: the graph in which a product whose rows are not a multiple of 16 bytes (a vocabulary of 50257 tokens)
+has its operands padded with zeros. Tensor cores and vector accesses need aligned rows, and are several times as fast on
+them. Values computed from the result stay padded too, and a slice at the end returns the requested part. A reduction
+along the padded axis sees its neutral element in the padding. Padding is free where a loop writes the operand anyway:
+the loop writes the zeros.
 
-Slices sink: `op(slice(x))` becomes `slice(op(x))`, so that values along the padded axis stay padded from the product
-that made them to the one that reads them.
+Slices sink: `op(slice(x))` becomes `slice(op(x))`, so that values stay padded along that axis from the product that
+makes them to the product that reads them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from wengert.ops.reduce import MAX, MIN, SUM
 
 ALIGNED = 8  # elements of two bytes that make 16
 LINE = 64  # elements of two bytes in a line of the cache
-WORTH = 1 << 32  # floating-point operations of a product from which a copy of its operands costs less than it gains
-SHORTEST = 128  # a product this narrow in some direction is bound by memory, which padding does not save
+WORTH = 1 << 32  # floating-point operations of a product from which copying its operands pays
+SHORTEST = 128  # a product this narrow is bound by memory traffic, which padding does not reduce
 _NEUTRAL = {SUM: 0.0, MAX: -math.inf, MIN: math.inf}
 
 
 @for_ops(MATMUL, dtypes=HALF)
 def align(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with large products on aligned rows; the graph itself where all are, and off a GPU.
+    """The graph with large products on aligned rows. Returns the same graph if all are aligned, and when not on a GPU.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -58,7 +58,7 @@ def align(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _unaligned(product: Node) -> set[int]:
-    """The extents of a product's axes along which its matrices lie in memory, if they are not aligned and it pays."""
+    """The extents of a product's axes that are contiguous in some matrix, if they are unaligned and padding pays."""
     a, b = product.sources
     (m, n), k = product.shape[-2:], a.shape[-1]
     on_gpu = not is_host(product.device) and product.dtype in HALF
@@ -69,17 +69,17 @@ def _unaligned(product: Node) -> set[int]:
 
 
 def _is_transpose(x: Node) -> bool:
-    """Whether a value, or what it is cut from, swaps the last two axes of another."""
+    """Whether a value, or the value it is a slice of, is another with its last two axes swapped."""
     x = x.sources[0] if made_by(x, SLICE) else x
     return made_by(x, PERMUTE) and x.attrs["axes"] == (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
 
 
 class _Aligning:
-    """The rule, for some extents and what they are padded to."""
+    """The rewrite rule, for given extents and their padded sizes."""
 
     def __init__(self, extents: dict[int, int]) -> None:
         self.extents = extents
-        self.padded: dict[tuple[Node, int], Node] = {}  # by value and axis: it, with zeros after its end
+        self.padded: dict[tuple[Node, int], Node] = {}  # by value and axis: the value with zeros appended
         self.zeros: set[Node] = set()  # padded values that are known to be 0 there
         self.zeroed: dict[Node, Node] = {}  # others, made so
         self.masks: dict[tuple[Shape, int], Node] = {}  # by the shape that broadcasts and the extent
@@ -100,7 +100,7 @@ class _Aligning:
     # --- padded values --------------------------------------------------------------------------------------------
 
     def _whole(self, x: Node) -> tuple[Node, int] | None:
-        """The padded value that a slice is cut from, and the axis, if it is one of ours."""
+        """The padded value that a slice was taken from and its padded axis, if the padding was added by this pass."""
         if not made_by(x, SLICE) or any(x.attrs["starts"]) or any(step != 1 for step in x.attrs["steps"]):
             return None
         source = x.sources[0]
@@ -110,7 +110,7 @@ class _Aligning:
         return source, axes[0]
 
     def _inside(self, x: Node, axis: int, extent: int) -> Node:
-        """Where a padded value has elements of the value's own."""
+        """Where a padded value holds elements of the original, as opposed to padding."""
         shape = _with_extent((1,) * x.ndim, axis, x.shape[axis])
         if (shape, extent) not in self.masks:
             places = reshape(iota(x.shape[axis], int32), shape)
@@ -118,7 +118,7 @@ class _Aligning:
         return self.masks[shape, extent]
 
     def _zero_padded(self, x: Node, axis: int) -> Node:
-        """A value with zeros after its end; the same node whenever it is requested."""
+        """A value with zeros appended; repeated calls return the same node."""
         if (x, axis) not in self.padded:
             self.padded[x, axis] = self._made_zero_padded(x, axis)
         return self.padded[x, axis]
@@ -141,7 +141,7 @@ class _Aligning:
         return self.zeroed[x]
 
     def _made_zeroed(self, x: Node, axis: int, extent: int) -> Node:
-        """Zeros are written where a value is computed, before it is rounded and moved."""
+        """Write the zeros where a value is computed, before it is rounded and moved."""
         if made_by(x, CAST):
             return cast(self._zeroed(x.sources[0], axis, extent), x.dtype)
         if made_by(x, RESHAPE) and axis == x.ndim - 1 and x.sources[0].shape[-1:] == x.shape[-1:]:
@@ -170,7 +170,7 @@ class _Aligning:
         return _cut(rows, node.ndim - 1, n)
 
     def _pointwise(self, node: Node) -> Node | None:
-        """An elementwise op of padded values; what is not padded must be the same along the axis, or small."""
+        """An elementwise op over padded values; an unpadded operand must be constant along the axis, or small."""
         cut = [(x, self._whole(x)) for x in node.sources]
         axes = {whole[1] + node.ndim - x.ndim for x, whole in cut if whole is not None}
         if len(axes) != 1:
@@ -188,7 +188,7 @@ class _Aligning:
         return _cut(result, axis, node.shape[axis])
 
     def _beside(self, x: Node, axis: int, size: int) -> Node | None:
-        """An operand for padded neighbours; None if it would be a large copy."""
+        """An operand expanded to match padded operands; None if that would take a large copy."""
         if axis < 0 or x.shape[axis] == 1:
             return x
         whole = self._whole(x)

@@ -1,14 +1,14 @@
-"""Heads: attention on a GPU reads its heads out of one value, and writes them side by side.
+"""Attention layout: attention on a GPU reads its heads out of one value and writes them side by side.
 
-In: a graph. Out: the graph in which no copy is made only to take heads apart or to put them together. A model computes
-queries, keys and values in one product, (batch, length, 3 * heads * features), cuts it up and permutes it; and joins
-the heads of the result, and backward those of the three cotangents, to such rows again. Kernels of attention take
-operands at any strides and can write rows of all heads (`joined`):
+In: a graph. Out: the graph without the copies that only split or join heads. A model computes queries, keys and values
+in one product, (batch, length, 3 * heads * features), then slices and permutes it. It joins the heads of the result
+into such rows again, and the backward pass does the same with the three cotangents. The attention kernels accept
+operands with any strides and can write rows of all heads (`joined`):
 
-    cast(permute(slice(x)))             permute(slice(cast(x))): one cast, read in three places
+    cast(permute(slice(x)))             permute(slice(cast(x))): one cast, read three times
     permute(attention(...))             attention(..., joined=True)
     the three cotangents, permuted,     attention_backward(..., joined=True), one value
-    laid into zeros and added up
+    placed into zeros and added
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOVES = (PERMUTE, RESHAPE, SLICE)
 
 @for_ops(ATTENTION, ATTENTION_BACKWARD)
 def attention_layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with attention's heads read and written where they lie; the graph itself off a GPU."""
+    """The graph with attention reading and writing heads in place; the same graph when not on a GPU."""
     found = [node for node in graph.nodes if _is_chosen(node)]
     return _Heads(graph, found).graph() if found else graph
 
@@ -46,15 +46,15 @@ class _Heads:
                 self.readers.setdefault(source, []).append(node)
         self.bases = {node: base for node in attentions if (base := self._base(node)) is not None and _spends(node)}
         self.rows = {permute: node for node in attentions for permute in self._joining(node)}
-        self.totals: dict[Node, Node] = {}  # by the sum of three cotangents: the backward that makes them
-        self.gone: set[Node] = set()  # what lies between the two
+        self.totals: dict[Node, Node] = {}  # by the sum of three cotangents: their backward
+        self.gone: set[Node] = set()  # the nodes between the two
         for node in graph.nodes:
             if node.op is add and not is_host(node.device) and node.ndim == 3:
                 self._find_total(node)
         self.joined = {*self.rows.values(), *self.totals.values()}
         self.replacing: dict[Node, Node] = {}
         self.nodes: dict[Node, None] = {}
-        self.made: dict[Node, Node] = {}  # by base its cast, by operand its view of that, by attention its result
+        self.made: dict[Node, Node] = {}  # casts by base, views by operand, results by attention
 
     # --- what there is to do ----------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ class _Heads:
         return readers[0] if len(readers) == 1 and node not in self.outputs else None
 
     def _base(self, node: Node) -> Node | None:
-        """What queries, keys and values are cut from, all of it, if each is cast by itself."""
+        """The value that queries, keys and values are all slices of, if each is cast separately."""
         operands = node.sources[node.op is ATTENTION_BACKWARD :][:3]
         if not all(x.op is CAST and x in self.inside and x.sources[0].op in _MOVES for x in operands):
             return None
@@ -72,14 +72,14 @@ class _Heads:
         return base if not others and sum(x.size for x in operands) == base.size else None
 
     def _moved(self, x: Node) -> list[Node]:
-        """A value, what it was moved from, and so on."""
+        """A value, the value it moves, and so on down the chain of movement ops."""
         chain = [x]
         while chain[-1].op in _MOVES and chain[-1] in self.inside:
             chain.append(chain[-1].sources[0])
         return chain
 
     def _joining(self, node: Node) -> list[Node]:
-        """The permutations that join the heads of a result, if nobody reads it otherwise."""
+        """The permutations that join the heads of a result, if nothing else reads it."""
         readers = self.readers.get(node, ())
         if node.op is not ATTENTION or node.ndim != 4 or node in self.outputs or not readers:
             return []
@@ -87,7 +87,7 @@ class _Heads:
         return list(readers) if swaps and _spends(node) else []
 
     def _find_total(self, total: Node) -> None:
-        """Note a sum that is nothing but an attention's three cotangents side by side, and these nothing but it."""
+        """Record a sum that consists exactly of one attention's three cotangents side by side."""
         inner = [x for x in total.sources if x.op is add and self._only_reader(x) is total]
         laid = [x for one in (total, *inner) for x in one.sources if x not in inner]
         ways = [self._way(x) for x in laid]
@@ -107,14 +107,14 @@ class _Heads:
             self.gone.update(inner, *ways)
 
     def _way(self, laid: Node) -> list[Node]:
-        """From what was laid into zeros back to the cotangent it is, its heads joined; empty where it is not that."""
+        """The path from a placed value back to the cotangent it holds, heads joined; empty if it is anything else."""
         way = [laid]
         while way[-1].op in (PLACE, RESHAPE, PERMUTE, CAST) and way[-1] in self.inside:
             way.append(way[-1].sources[0])
         moves = [x for x in way if x.op is not CAST]
         if [x.op for x in moves] != [PLACE, RESHAPE, PERMUTE, PICK] or moves[2].attrs["axes"] != _SWAP:
             return []
-        if len(way) > len(moves) + 1:  # what is cast twice may be rounded in between
+        if len(way) > len(moves) + 1:  # two casts may round in between
             return []
         cotangent, shape = moves[3], laid.sources[0].shape
         heads_joined = (*moves[2].shape[:2], moves[2].shape[2] * moves[2].shape[3])
@@ -124,7 +124,7 @@ class _Heads:
     # --- doing it ---------------------------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        """The graph, rewritten."""
+        """The rewritten graph."""
         for node in self.before.nodes:
             if node in self.rows:
                 self.replacing[node] = self.made[self.rows[node]]
@@ -145,7 +145,7 @@ class _Heads:
         return node
 
     def _make(self, node: Node) -> None:
-        """Record an attention, or the sum of its cotangents, in its new form."""
+        """Record an attention, or the sum of its cotangents, in the new form."""
         if node not in self.totals:
             self._attention(node)
             return
@@ -162,7 +162,7 @@ class _Heads:
         self.made[node] = found if node.op is ATTENTION else self._add(pick(found, 0))
 
     def _view(self, operand: Node, base: Node) -> Node:
-        """An operand as it lies in the cast of what all three were cut from."""
+        """An operand as a view of the shared cast that all three operands come from."""
         chain = self._moved(operand.sources[0])
         if chain[-1] is not base:
             return self.replacing.get(operand, operand)

@@ -1,25 +1,25 @@
-"""Claims: what each rewrite rule says of itself, in one table: does it keep the bits, the values, or only the reals?
+"""Claims: one table that says what each rewrite rule preserves: the bits, the values, or only the reals.
 
-In: a pass or stage and a rule. Out: a claim, which `runtime/certificate` tries on small shapes. A rule without one is
-reported as unknown; a test wants a claim for each. The stages of a plan and the rewrites of CUDA kernels are named here
-too, so that there is one list.
+In: a pass or stage and a rule. Out: a claim, which `runtime/certificate` checks on small shapes. A rule without a claim
+is reported as unknown, and a test requires one for every rule. Plan stages and CUDA kernel rewrites are listed here
+too, so that there is one table.
 
-The error of an identity of reals is stated in rounding units (half a unit in the last place) of the same expression
-over absolute values: a sum of n terms, in whichever order, is within n - 1 units of the sum of their absolute values,
-and each op before and after it adds one.
+The error of an identity over the reals is given in rounding units (half a unit in the last place) of the same
+expression over absolute values. A sum of n terms, in any order, is within n - 1 units of the sum of their absolute
+values; each op before or after it adds one.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-SAME_BITS = "the same bits"  # but for the bits of a NaN
+SAME_BITS = "the same bits"  # except for the bits of a NaN
 SAME_VALUES = "the same values"  # equal numbers: the sign of a zero may differ
 REALS = "identity of reals"
 
 
 class Claim(NamedTuple):
-    """How a rule is known. Of an identity of reals: the units for every term of a sum, and those for other ops."""
+    """What a rule preserves. For an identity over the reals: the units per term of a sum, and those for other ops."""
 
     kind: str
     why: str
@@ -27,12 +27,12 @@ class Claim(NamedTuple):
     units: float = 0.0
 
     def bound(self, terms: float) -> float:
-        """The stated error of a program that adds up this many terms, in rounding units."""
+        """The claimed error of a program whose longest sum has this many terms, in rounding units."""
         return self.per_term * terms + self.units
 
     @property
     def stated(self) -> str:
-        """The bound in words."""
+        """The bound as text."""
         if self.kind != REALS:
             return ""
         if not self.per_term:
@@ -139,5 +139,5 @@ CLAIMS: dict[tuple[str, str], Claim] = {
 
 
 def claim_of(name: str, rule: str) -> Claim | None:
-    """The claim of a rule, or None where nothing is known of it."""
+    """The claim of a rule, or None if it has none."""
     return CLAIMS.get((name, rule))

@@ -1,18 +1,17 @@
-"""Cleanup: bodies of checkpoints inlined, common subexpressions computed once, dead code dropped.
+"""Cleanup: inline checkpoint bodies, eliminate common subexpressions, drop dead code.
 
-`inline`: the bodies of checkpoints take their place, to be optimised and fused like all else. The backward pass has the
-body a second time already, over `recompute_barrier(x)` in place of each of its inputs x, so the two stay two.
+`inline` replaces a checkpoint by its body, which is then optimised and fused like everything else. The backward pass
+already has its own copy of the body, over `recompute_barrier(x)` for each input x, so the copies stay separate.
 
-`cse`: equal nodes are made one, in a single dictionary pass. Two nodes are equal when they have the same op, sources
-and type, and attributes that are equal with their types: 1, 1.0 and True are three values, -1 and -2 two (though their
-hashes are one), 0.0 and -0.0 two. Constant arrays are compared by their bytes. Reductions that differ in nothing but
-whether they keep the reduced axes are one, reshaped. A `while_loop` whose values a later one computes beside its own is
-that one. What is computed again on purpose (by `checkpoint`, `remat`) is
-computed from `recompute_barrier(x)`, which is another node than x.
+`cse` merges equal nodes in a single dictionary pass. Two nodes are equal when they have the same op, sources and type,
+and attributes equal in value and type: 1, 1.0 and True differ, so do -1 and -2 (although they hash alike), and 0.0 and
+-0.0. Constant arrays are compared by their bytes. Reductions that differ only in `keepdims` become one, reshaped. A
+`while_loop` whose values a later loop computes too becomes that loop. Deliberate recomputation (`checkpoint`, `remat`)
+starts from `recompute_barrier(x)`, a different node from x, so it survives.
 
-`dce`: only the nodes stay that lead to outputs, and of ops that carry a body (`cond`, `scan`, `checkpoint`) only the
-results somebody picks: what a body computed for the others goes as well. A random draw that nobody uses may go: its
-counter moves on by an op of its own, which the counter's slot needs.
+`dce` keeps only nodes that lead to outputs. For ops with a body (`cond`, `scan`, `checkpoint`) it keeps the results
+that are read, and removes what computed the others. An unused random draw may be removed: a separate op advances its
+counter.
 """
 
 from __future__ import annotations
@@ -50,8 +49,9 @@ from wengert.ops.random import RANDOM_BITS
 
 
 def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph without checkpoints, and with the loops that walk a `while_loop` back. A loop over lanes steps them all
-    at once, unless it is small enough for kernels in which a lane ends by itself.
+    """The graph without checkpoints, and with the loops that run a `while_loop` backwards.
+
+    Lanes of a loop step together, unless the loop is small enough for a kernel in which each lane ends separately.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -64,7 +64,7 @@ def inline(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _inlined(graph: Graph, done: dict[Graph, Graph]) -> Graph:
-    """The graph with its ops inlined, and what has ops to inline in loops that come to be by that."""
+    """The graph with its ops inlined, repeated for loops that inlining creates."""
     results: dict[Node, list[Node]] = {}
 
     def rule(node: Node) -> Node | None:
@@ -99,7 +99,7 @@ SMALL, NODES = 64, 1000
 
 
 def is_small(loop: Node) -> bool:
-    """Whether a loop's test, step and cotangents are few, of few elements, and nothing but arithmetic."""
+    """Whether a loop's test, step and cotangents are a few arithmetic nodes over few elements."""
     graphs = [loop.attrs[name] for name in ("test", "step", "pulled") if name in loop.attrs]
     nodes = [node for graph in graphs for node in (*graph.inputs, *graph.nodes)]
     return len(nodes) <= NODES and all(map(_is_small_arithmetic, nodes))
@@ -114,7 +114,7 @@ def _is_small_arithmetic(node: Node) -> bool:
 
 
 def is_arithmetic(node: Node) -> bool:
-    """Whether an op other than a loop or branch is arithmetic of elements, which a loop may have written out."""
+    """Whether an op (other than a loop or branch) is elementwise arithmetic, which a loop body may write out."""
     op = node.op
     if isinstance(node.dtype, tuple) or node.dtype in COMPLEX:
         return op.kind == "tuple"
@@ -124,7 +124,7 @@ def is_arithmetic(node: Node) -> bool:
 
 
 def _results(whole: Node) -> list[Node]:
-    """What a body gives, recorded over what its op reads."""
+    """The results of a body, recorded over the operands of its op."""
     if whole.op is WHILE:
         return lockstep(whole)
     if whole.op is WHILE_GRADIENT:
@@ -162,14 +162,14 @@ def _in_order(sources: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 class _Seen:
-    """The nodes seen so far, by what they compute."""
+    """The nodes seen so far, keyed by what they compute."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes: dict[Hashable, Node] = {}
         self.constants = _equal_constants(graph)
 
     def rule(self, node: Node) -> Node | None:
-        """An equal node seen before. The first of its kind stays, over the first of equal constants."""
+        """An equal node seen before. The first one stays, over the first of equal constants."""
         sources = node.sources
         if self.constants and not self.constants.keys().isdisjoint(sources):
             return with_sources(node, tuple([self.constants.get(source, source) for source in sources]))
@@ -182,7 +182,7 @@ class _Seen:
         return None if found is node or found.device != node.device else found
 
     def _reduction(self, node: Node) -> Node | None:
-        """An equal reduction seen before, in this one's shape: whether it keeps its axes is all they may differ in."""
+        """An equal reduction seen before, reshaped to this one's shape; they may differ only in `keepdims`."""
         attrs = {key: value for key, value in node.attrs.items() if key != "keepdims"}
         found = self.nodes.setdefault((node.op, node.sources, node.dtype, frozen_attributes(attrs)), node)
         if found is node or found.device != node.device:
@@ -191,7 +191,7 @@ class _Seen:
 
 
 def _equal_constants(graph: Graph) -> dict[Node, Node]:
-    """Constant arrays that hold the same as an earlier one, to that one."""
+    """Constant arrays, mapped to an earlier array with the same contents."""
     first: dict[Hashable, Node] = {}
     equal: dict[Node, Node] = {}
     inputs = frozenset(graph.inputs)
@@ -225,7 +225,7 @@ def cse(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _without_contained_loops(graph: Graph) -> Graph:
-    """The graph in which what reads a contained loop reads the one that contains it."""
+    """The graph in which readers of a contained loop read the containing loop instead."""
     while (found := next(_contained(graph), None)) is not None:
         inner, outer = found
         if not spend(inner, "a loop that another one contains".__str__):
@@ -235,7 +235,7 @@ def _without_contained_loops(graph: Graph) -> Graph:
 
 
 def _contained(graph: Graph) -> Iterator[tuple[Node, Node]]:
-    """Loops, and another each that contains it and does not depend on it."""
+    """Pairs of loops: one, and another that contains it and does not depend on it."""
     if sum(node.op is WHILE for node in graph.nodes) < 2:
         return
     only_picked = picked(graph, WHILE)
@@ -248,7 +248,7 @@ def _contained(graph: Graph) -> Iterator[tuple[Node, Node]]:
 
 
 def _contains(outer: Node, inner: Node) -> bool:
-    """Whether a loop's first constants and values are those of another, which is made of nothing else."""
+    """Whether a loop's first constants and values are exactly those of another loop."""
     n, m = inner.attrs["constants"], outer.attrs["constants"]
     carries = len(inner.sources) - n
     if any(inner.attrs[name] != outer.attrs[name] for name in ("checkpoints", "lanes")):
@@ -265,7 +265,7 @@ def _contains(outer: Node, inner: Node) -> bool:
 
 
 def _form(body: Graph, inputs: list[int], outputs: int) -> Hashable:
-    """What a body's first outputs are of these inputs of it; itself alone where they read others."""
+    """A structural key of a body's first outputs over these inputs; the body itself if they read other inputs."""
     wanted = body.outputs[:outputs]
     needed = set(wanted)
     for node in reversed(body.nodes):
@@ -277,7 +277,7 @@ def _form(body: Graph, inputs: list[int], outputs: int) -> Hashable:
 
 
 def _read_from(graph: Graph, inner: Node, outer: Node) -> Graph:
-    """The graph without the inner loop. What read it comes after the outer one."""
+    """The graph without the inner loop; its readers move behind the outer one."""
     results, late = picks(outer), depending(graph.nodes, [inner])
     replacing: dict[Node, Node] = {}
     early = [node for node in graph.nodes if node is not inner and node not in late]
@@ -303,7 +303,7 @@ _CARRIES_BODY = frozenset((CHECKPOINT, COND, SCAN))
 
 
 def dce(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph without what its outputs do not need.
+    """The graph without nodes that its outputs do not need.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -337,7 +337,7 @@ def live(graph: Graph) -> Graph:
 
 
 def _picked(graph: Graph) -> dict[Node, set[int]]:
-    """For each op that carries a body, which of its results are picked; left out where it is needed as a whole."""
+    """For each op with a body, which of its results are read; ops that are needed as a whole are left out."""
     picked: dict[Node, set[int]] = {node: set() for node in graph.nodes if node.op in _CARRIES_BODY}
     for node in graph.nodes:
         for source in node.sources:
@@ -352,7 +352,7 @@ def _picked(graph: Graph) -> dict[Node, set[int]]:
 
 
 def _narrowed(graph: Graph) -> Graph:
-    """The graph with those ops giving only the results that are picked."""
+    """The graph with those ops computing only the results that are read."""
     picked = _picked(graph)
     replacing: dict[Node, Node] = {}
     kept: dict[Node, list[int]] = {}
@@ -378,7 +378,7 @@ def _narrows(node: Node, indices: list[int]) -> bool:
 
 
 def _results_to_keep(node: Node, picked: set[int]) -> list[int]:
-    """A scan needs its carries from step to step, whether anybody picks their last values or not."""
+    """A scan needs its carries from step to step, even if nothing reads their final values."""
     carries = node.attrs["carries"] if node.op is SCAN else 0
     return [i for i in range(len(node.shape)) if i < carries or i in picked]
 

@@ -1,7 +1,7 @@
-"""Passes over collectives: `algebra` makes fewer of them, `bucket` puts those that go together into one.
+"""Passes over collectives: `algebra` removes some, `bucket` merges independent ones.
 
-They run on the graph that every rank has, before what is particular to a rank is put in: all ranks do the same, so that
-collectives stay in one order on all of them.
+They run on the graph that all ranks share, before anything specific to a rank is inserted. All ranks make the same
+decisions, so collectives stay in the same order on all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUMS = frozenset((ALL_REDUCE, ALL_REDUCE_MANY, REDUCE_SCATTER))
 
 
 def algebra(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with a rank's block of a sum in place of the sum, and without values that are cut only to be joined."""
+    """The graph with reduce-scatters for blocks of sums, and without values that are split only to be joined again."""
     read = _readers(graph)
 
     def rule(node: Node) -> Node | None:
@@ -37,7 +37,7 @@ def algebra(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _readers(graph: Graph) -> dict[Node, int]:
-    """How many nodes and outputs read each value."""
+    """The number of nodes and outputs that read each value."""
     counts: dict[Node, int] = {}
     for value in (*(source for node in graph.nodes for source in node.sources), *graph.outputs):
         counts[value] = counts.get(value, 0) + 1
@@ -52,7 +52,7 @@ def _same_group(node: Node, other: Node) -> bool:
 
 
 class _Bucket:
-    """Sums over the ranks of one group, of one dtype, none of which needs another."""
+    """All-reduces of one group and dtype that do not depend on one another."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -61,16 +61,16 @@ class _Bucket:
 
 
 class _Buckets:
-    """Which sums go together. What a node needs is a set of buckets, as bits."""
+    """Which sums share a bucket. The buckets that a node depends on are a bit set."""
 
     def __init__(self) -> None:
         self.all: list[_Bucket] = []
         self.open: dict[Hashable, _Bucket] = {}
-        self.needs: dict[Node, int] = {}  # the buckets that a node was made from
-        self.bucket_needs: list[int] = []  # the buckets that a bucket's members were made from
+        self.needs: dict[Node, int] = {}  # the buckets that a node depends on
+        self.bucket_needs: list[int] = []  # the buckets that a bucket's members depend on
 
     def visit(self, node: Node) -> None:
-        """Note what a node needs, and put it into a bucket if it is a sum."""
+        """Record a node's dependencies, and put it into a bucket if it is a sum."""
         needs = 0
         for source in node.sources:
             needs |= self.needs.get(source, 0)
@@ -93,7 +93,7 @@ class _Buckets:
         return held
 
     def _reach(self, needs: int) -> int:
-        """All buckets that must be done before these are."""
+        """All buckets that must run before these."""
         while True:
             found = needs
             for number, own in enumerate(self.bucket_needs):
@@ -105,7 +105,7 @@ class _Buckets:
 
 
 def bucket(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with sums over the ranks that do not need one another in one collective, up to 25 MiB."""
+    """The graph with independent sums over the ranks merged into collectives of up to 25 MiB."""
     buckets = _Buckets()
     order = when_ready(graph)
     for node in order:
@@ -117,10 +117,10 @@ def bucket(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def when_ready(graph: Graph) -> list[Node]:
-    """The nodes in an order in which every collective comes right behind what it needs.
+    """The nodes in an order in which every collective directly follows what it needs.
 
-    A graph has the sum of a gradient where the optimizer reads it: in the order of the parameters, while the backward
-    pass makes their gradients in about the reverse order.
+    A recorded graph sums a gradient where the optimizer reads it, in the order of the parameters, while the backward
+    pass produces gradients in about the reverse order.
     """
     place = {node: number for number, node in enumerate(graph.nodes)}
     ready: dict[Node, tuple[int, int]] = {}
@@ -131,7 +131,7 @@ def when_ready(graph: Graph) -> list[Node]:
 
 
 class _Joined:
-    """A graph in which the members of a bucket are results of one node, which comes where all of them can."""
+    """A graph in which the members of a bucket are results of one node, placed where all of them are ready."""
 
     def __init__(self, graph: Graph, order: Sequence[Node], together: dict[Node, _Bucket]) -> None:
         self.together = together
@@ -140,12 +140,14 @@ class _Joined:
         with recorded_as(recording.location, recording.grad) as inside:
             self.inside = inside
             for node in order:
-                if node not in together or node is together[node].members[-1]:  # a bucket comes with its last member
+                if (
+                    node not in together or node is together[node].members[-1]
+                ):  # a bucket takes the position of its last member
                     self._require(node)
         self.graph = Graph(graph.inputs, [self.made.get(node, node) for node in graph.outputs])
 
     def _require(self, target: Node) -> None:
-        """Record a node after all that it needs, which for a member of a bucket is what all members need."""
+        """Record a node after everything it needs; a bucket member needs what any member needs."""
         agenda = [target]
         while agenda:
             node = agenda[-1]
@@ -179,17 +181,17 @@ class _Joined:
 
 
 def collectives(graph: Graph) -> list[Node]:
-    """The collectives of a graph, in the order in which every rank carries them out."""
+    """The collectives of a graph, in the order in which every rank runs them."""
     return [node for node in graph.nodes if node.op.collective]
 
 
 def numbered(graph: Graph) -> Graph:
-    """The graph whose collectives are numbered: their order stays that of this graph, whatever a rank makes of it.
+    """The graph with its collectives numbered, so that their order is fixed whatever a rank does to its graph.
 
-    The last sum that is larger than a bucket goes ahead of those just before it, up to a bucket of them, which become
-    `late`: where collectives run concurrently with kernels, what only these need is computed behind what the large one
-    needs. The gradient of an embedding is such a sum. The backward pass ends with it, and nothing would run
-    concurrently with it.
+    The last sum that is larger than a bucket moves ahead of those just before it, up to a bucket's worth, which become
+    `late`. Where collectives overlap with kernels, work that depends only on the late sums then runs after work that
+    needs the large one. The gradient of an embedding is such a sum: it comes at the end of the backward pass, and
+    otherwise nothing would overlap with it.
     """
     found = [node for node in when_ready(graph) if node.op.collective]
     late = _put_behind_the_largest(found)
@@ -199,7 +201,7 @@ def numbered(graph: Graph) -> Graph:
 
 
 def _put_behind_the_largest(order: list[Node]) -> set[Node]:
-    """Move the last sum that is larger than a bucket forward; the sums that stand behind it then."""
+    """Move the last sum that is larger than a bucket forward; returns the sums that then follow it."""
     place = max((k for k, node in enumerate(order) if node.op in SUMS and _put_in(node) > BUCKET_BYTES), default=None)
     if place is None:
         return set()
@@ -219,7 +221,7 @@ def _put_in(node: Node) -> int:
 
 
 def _needed(node: Node) -> set[Node]:
-    """All that a node is made from."""
+    """Everything that a node is computed from."""
     found, agenda = set[Node](), list(node.sources)
     while agenda:
         source = agenda.pop()

@@ -1,8 +1,8 @@
-"""Constants: what is known of a value while compiling, and ops over constants carried out.
+"""Constants: what is known about values at compile time, and constant folding.
 
-A constant is a literal, a literal broadcast to a shape, or a small array (a `data` node that is no input). What varies
-from call to call (slots, a user's floats) must be an input of the graph, or it is folded here like any other constant.
-Ramps (`iota`) stay as they are: computing one in a kernel is cheaper than reading it.
+A constant is a literal, a literal broadcast to a shape, or a small array (a `data` node that is not an input). Whatever
+varies from call to call (slots, a user's floats) must be an input of the graph, or it is folded like any other
+constant. Ramps (`iota`) are not folded: computing one in a kernel is cheaper than reading it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOLDED = frozenset((CAST, PLACE, CONCAT, SUM, MAX, MIN, PROD, ALL, ANY)) | _REA
 
 
 def number_behind(node: Node) -> Node | None:
-    """The literal that every element of a value is, or None."""
+    """The literal that every element of a value equals, or None."""
     if made_by(node, BROADCAST):
         node = node.sources[0]
     if made_by(node, LITERAL):
@@ -40,9 +40,9 @@ def number_behind(node: Node) -> Node | None:
 
 
 def number(node: Node) -> Any:
-    """The Python number that every element of a value is, as its dtype rounds it; None if they are not one number."""
+    """The Python number that every element equals, rounded to the dtype; None if the elements may differ."""
     if node.op is not LITERAL and node.op is not BROADCAST and node.op is not DATA:
-        return None  # most nodes: decided without a call
+        return None  # the common case, decided without a call
     found = number_behind(node)
     return None if found is None else _as_array(found).item()
 
@@ -52,13 +52,13 @@ def _as_array(node: Node) -> np.ndarray[Any, Any]:
 
 
 def full(value: complex, shape: Shape, like: Node) -> Node:
-    """A number repeated to a shape, of the dtype and on the device of a node."""
+    """A number broadcast to a shape, with the dtype and device of a node."""
     found = literal(value, like.dtype, like.device)
     return BROADCAST(found, shape=shape) if shape else found
 
 
 def fold(node: Node) -> Node | None:
-    """An op over constants as a constant; numbers that came as arrays become literals."""
+    """An op over constants, as a constant; 0-d arrays become literals."""
     sources = node.sources
     foldable, arrays = bool(sources), False
     for source in sources:
@@ -75,12 +75,12 @@ def fold(node: Node) -> Node | None:
 
 
 def folds_exactly(node: Node) -> bool:
-    """Whether an op over constants only moves them, so that it is all the same who carries it out."""
+    """Whether an op over constants only moves elements, so that the result is the same wherever it is computed."""
     return node.op in _REARRANGING or node.op in (PLACE, CONCAT) or not node.sources
 
 
 def _with_literals(node: Node) -> Node | None:
-    """A node whose 0-d constants are arrays, over literals."""
+    """A node with its 0-d constant arrays replaced by literals."""
     found = [number_behind(s) if s.op is DATA and s.shape == () else None for s in node.sources]
     if not any(found):
         return None
@@ -132,7 +132,7 @@ _LOOK = 8
 
 
 def _unmoved(node: Node) -> Node:
-    """The value whose elements a value consists of."""
+    """The value below movement ops: the same elements, before they were moved."""
     for _ in range(_LOOK):
         if node.op not in _MOVES or not made_by(node, node.op):
             break
@@ -158,7 +158,7 @@ def never_negative_zero(node: Node) -> bool:
 
 
 def is_finite(node: Node) -> bool:
-    """Whether every element is known to be finite: numbers, integers, choices between them."""
+    """Whether every element is known to be finite: numbers, integers, selections among them."""
     stack = [node]
     for _ in range(_LOOK):
         if not stack:
@@ -188,7 +188,7 @@ _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "complex6
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """Whether a dtype holds every value of another exactly, so that casting there and back changes nothing."""
+    """Whether a dtype represents every value of another exactly, so that a cast there and back is the identity."""
     if narrow is wide or narrow is bool_:
         return True
     if narrow.kind in "iu":

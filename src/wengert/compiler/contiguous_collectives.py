@@ -1,12 +1,12 @@
-"""Contiguous collectives: where a GPU carries out collectives itself, they move blocks that lie one behind the other.
+"""Contiguous collectives: where a GPU runs the collectives, they transfer contiguous blocks.
 
-In: a graph for a target whose device has an engine for collectives (`Target.overlaps`). Out: the graph with gathers,
-scatters and exchanges along the first axis alone, what they join or cut turned by movement ops, which kernels beside
-them take in. (The engine on the host turns arrays itself.)
+In: a graph for a target whose device has its own engine for collectives (`Target.overlaps`). Out: the graph with
+gathers, scatters and exchanges along the first axis only. Movement ops permute the operands and results, and fuse into
+neighbouring kernels. (The engine on the host permutes arrays itself.)
 
-Where the order of a sum counts, it becomes an exchange of blocks, additions in the order of `tree_sum`, and a gather:
-of more than two ranks under `config.invariant`, and of dtypes that the engine does not add. The bytes on the wire are
-those of a ring. The largest over the ranks is gathered and taken here, since engines lose NaN.
+Where the order of a sum matters, the sum becomes an exchange of blocks, additions in the order of `tree_sum`, and a
+gather. That is the case for more than two ranks under `config.invariant`, and for dtypes that the engine cannot add.
+The traffic is that of a ring. A maximum over the ranks becomes a gather and a local maximum, because engines lose NaN.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Rule = Callable[[Node, Target], Node | None]
 
 @for_ops(ALL_GATHER, ALL_REDUCE, ALL_REDUCE_MANY, ALL_REDUCE_MAX, ALL_TO_ALL, BLOCK, REDUCE_SCATTER, REPLICATE)
 def contiguous_collectives(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with collectives of contiguous blocks; the graph itself where the host carries them out."""
+    """The graph with collectives of contiguous blocks; the same graph if the host runs the collectives."""
     if not target.launches or not target.overlaps:
         return graph
 
@@ -60,12 +60,12 @@ def contiguous_collectives(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def is_first(shape: tuple[int, ...], axis: int) -> bool:
-    """Whether blocks along an axis lie one behind the other."""
+    """Whether blocks along an axis are contiguous in memory."""
     return math.prod(shape[:axis]) == 1
 
 
 def is_ordered(node: Node, target: Target) -> bool:
-    """Whether a sum has to be added in the order of `tree_sum` by kernels of ours."""
+    """Whether our kernels must add a sum, in the order of `tree_sum`."""
     dtype = node.sources[0].dtype
     if dtype in ENGINE_SUMS or dtype.kind == "b":
         return target.invariant and dtype in INEXACT and node.attrs["group"].size > 2
@@ -73,7 +73,7 @@ def is_ordered(node: Node, target: Target) -> bool:
 
 
 def _attrs(node: Node, half: bool = False) -> dict[str, Any]:
-    """What a collective in another's place has of it; the second of two comes right behind the first."""
+    """The attributes of a collective that replaces another; the second of a pair directly follows the first."""
     found = {"group": node.attrs["group"]}
     found |= {name: node.attrs[name] for name in ("number", "late") if name in node.attrs}
     if half and found.get("number") is not None:
@@ -82,7 +82,7 @@ def _attrs(node: Node, half: bool = False) -> dict[str, Any]:
 
 
 def _apart(x: Node, axis: int, count: int) -> Node:
-    """The blocks along an axis, stacked along a new first one."""
+    """The blocks along an axis, stacked along a new first axis."""
     cut = reshape(x, (*x.shape[:axis], count, x.shape[axis] // count, *x.shape[axis + 1 :]))
     return moveaxis(cut, axis, 0)
 
@@ -144,19 +144,19 @@ def _all_reduce_max(node: Node, target: Target) -> Node | None:
 
 
 def _block(node: Node, target: Target) -> Node | None:
-    """This rank's block is a slice."""
+    """Take this rank's block with a slice."""
     axis, size = node.attrs["axis"], node.shape[node.attrs["axis"]]
     start = group_rank(node.attrs["group"]) * size
     return slice_axis(node.sources[0], axis, start, start + size) if _spends(node) else None
 
 
 def _replicate(node: Node, target: Target) -> Node | None:
-    """Nothing moves; only derivatives make a difference, and they are taken by now."""
+    """The identity: only differentiation needs the op, and that has happened already."""
     return node.sources[0] if _spends(node) else None
 
 
 def _in_order(flat: Node, node: Node) -> Node:
-    """The sum over the ranks of a flat value, in the order of `tree_sum`."""
+    """The sum of a flat value over the ranks, in the order of `tree_sum`."""
     group: Group = node.attrs["group"]
     if flat.size * flat.dtype.itemsize * group.size <= SMALL:
         return _added(ALL_GATHER(reshape(flat, (1, flat.size)), axis=0, **_attrs(node)), group)
@@ -170,7 +170,7 @@ def _in_order(flat: Node, node: Node) -> Node:
 
 
 def _added(stacked: Node, group: Group) -> Node:
-    """The sum of what is stacked, in the order of `tree_sum`."""
+    """The sum over the stacked axis, in the order of `tree_sum`."""
     rows = [slice_axis(stacked, 0, k, k + 1) for k in range(group.size)]
     return reshape(tree_sum(rows, added), stacked.shape[1:])
 

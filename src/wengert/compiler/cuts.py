@@ -1,7 +1,8 @@
-"""Cuts: the ways to compute a node from blocks of its sources, whatever they cost. `partition` chooses among them.
+"""Cuts: the ways to compute a node from blocks of its sources, regardless of cost. `partition` chooses among them.
 
-Most ops are cut along their factors (`ops.factors`). Movement takes a block to where its elements go, which may be a
-block of several runs. What an index names along an axis that is cut, one rank has: it looks it up, the others have 0.
+Most ops are cut along their factors (`ops.factors`). A movement op moves a block to wherever its elements go, which may
+be a block of several runs. For an index along a cut axis, the rank that owns the element looks it up and the others
+contribute 0.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Make = Callable[[Sequence[Node]], Node]
 
 
 class NodeCut(NamedTuple):
-    """A way to compute a node: what its sources must be, what its results are, and the node of a rank."""
+    """One way to compute a node: the states that its sources need, the states of its results, the node per rank."""
 
     wanted: tuple[State, ...]
     results: tuple[State, ...]
@@ -48,7 +49,7 @@ Runs = Callable[[int, int], set[int]]
 
 
 def factor_cuts(node: Node, kind: type[Sharded] | type[Stored], n: int, runs: Runs) -> Iterator[NodeCut]:
-    """The ways to cut a node along one of its factors, into blocks of one run or of those that its sources have."""
+    """The ways to cut a node along one of its factors, into one run or the runs that its sources have."""
     found = factors(node)
     for factor in _all(found):
         if not _divides(node, found, factor, n):
@@ -94,7 +95,7 @@ def _factor_cut(node: Node, found: Factors, factor: Any, kind: Any, n: int, runs
 
 
 def movement_cuts(node: Node, held: Sequence[Sequence[Sharded]], n: int) -> Iterator[NodeCut]:
-    """Where blocks go that the sources of reshape, slice, place or concat are held in."""
+    """Where the blocks of the sources of reshape, slice, place or concat end up."""
     rule = _MOVES.get(node.op)
     for state in held[0] if rule is not None else ():
         found = rule(node, state, n)  # type: ignore[misc]
@@ -117,7 +118,7 @@ def _reshaped(node: Node, state: Sharded, n: int) -> NodeCut | None:
 
 
 def _sliced(node: Node, state: Sharded, n: int) -> NodeCut | None:
-    """Runs that are taken as a whole."""
+    """A slice that takes whole runs."""
     (x,), axis = node.sources, state.axis
     starts, steps, sizes = (list(node.attrs[key]) for key in ("starts", "steps", "sizes"))
     run = x.shape[axis] // state.runs
@@ -130,7 +131,7 @@ def _sliced(node: Node, state: Sharded, n: int) -> NodeCut | None:
 
 
 def _placed(node: Node, state: Sharded, n: int) -> NodeCut | None:
-    """Runs that go to the place of runs."""
+    """Runs that are placed at run boundaries."""
     (x,), axis = node.sources, state.axis
     shape, starts, steps = (list(node.attrs[key]) for key in ("shape", "starts", "steps"))
     run = x.shape[axis] // state.runs
@@ -143,7 +144,7 @@ def _placed(node: Node, state: Sharded, n: int) -> NodeCut | None:
 
 
 def _joined(node: Node, state: Sharded, n: int) -> NodeCut | None:
-    """Runs side by side, all of one length."""
+    """Runs joined side by side, all of equal length."""
     axis = node.attrs["axis"]
     run = node.sources[0].shape[axis] // state.runs
     if state.axis != axis or not run or any(x.shape[axis] % run or not x.shape[axis] for x in node.sources):
@@ -163,7 +164,7 @@ _MOVES: dict[Op, Callable[[Node, Sharded, int], NodeCut | None]] = {
 
 
 def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> Iterator[NodeCut]:
-    """An index into an axis that is cut: the rank that has the element gives it, the others 0."""
+    """An index into a cut axis: the rank that owns the element returns it, the others return 0."""
     axis: int = node.attrs.get("axis", 0)
     if node.op not in (GATHER, TAKE_ALONG) or len(node.sources) != 2 or Sharded(axis) not in held[0]:
         return
@@ -178,7 +179,7 @@ def lookup_cuts(node: Node, held: Sequence[Sequence[Sharded]], group: Group) -> 
 
 
 def written_block(node: Node, state: State, sources: Sequence[Node], group: Group) -> Node | None:
-    """A rank's block of zeros with values added at an index along the axis that is cut; None for any other node."""
+    """A rank's block of zeros with values added at an index along the cut axis; None for any other node."""
     axis: int = node.attrs.get("axis", 0)
     if node.op not in (SCATTER_ADD, ADD_ALONG) or len(sources) != 3 or state != Sharded(axis):
         return None
@@ -191,7 +192,7 @@ def written_block(node: Node, state: State, sources: Sequence[Node], group: Grou
 
 
 def _own(index: Node, size: int, group: Group) -> tuple[Node, Node]:
-    """An index into a rank's block of an axis of this size, and where the block has what it names."""
+    """An index into a rank's block of an axis of this size, and where the block contains the indexed elements."""
     own = size // group.size
     counted = cast(CHECKED_INDEX(index, size=size), int64)
     local = counted - cast(RANK(group=group), int64) * own
@@ -200,7 +201,7 @@ def _own(index: Node, size: int, group: Group) -> tuple[Node, Node]:
 
 
 def _beside(inside: Node, values: Node, node: Node) -> Node:
-    """A condition on places in the shape of the values at them."""
+    """A condition on indices, broadcast to the shape of the values at them."""
     if node.op in (TAKE_ALONG, ADD_ALONG):
         return inside
     axis = node.attrs["axis"]

@@ -1,10 +1,10 @@
-"""Distribution: how a function is spread over a mesh, and the graph of a rank that follows from it.
+"""Distribution: how a function is spread over a mesh, and the resulting graph of one rank.
 
-In: a recorded graph and where its inputs lie (`Placement`s over a mesh, None for whole ones). Out: the graph of one
-rank and where its outputs lie. The axes of the mesh are gone through one after another, each by `partition`: what is
-local to one axis is the whole of the next. Along the axis "data" a batch may be cut into more parts than there are
-ranks (`parts`), which are then computed one after another on each. Along the axis "stage" the layers are cut, first
-of all (`pipeline`): the parts of a rank are the pipeline's micro-batches.
+In: a recorded graph and the placements of its inputs (`Placement`s over a mesh, None for replicated ones). Out: the
+graph of one rank and the placements of its outputs. `partition` processes the axes of the mesh one after another: a
+local value of one axis is the global value for the next. Along the axis "data" a batch may be cut into more parts than
+there are ranks (`parts`); each rank then computes several in sequence. The layers are cut along the axis "stage",
+before any other axis (`pipeline`): the parts of a rank are the micro-batches of the pipeline.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ SEQUENCE_AXIS = "sequence"
 
 @dataclass(frozen=True)
 class Distribution:
-    """The mesh that a function is spread over, and into how many parts its batch is cut; None: one a rank.
+    """The mesh that a function is spread over, and the number of parts of its batch; None is one part per rank.
 
-    If `exact`, the bits of all results are the same for any number of ranks. `schedule` is in which order the ranks of
-    a pipeline go through their parts.
+    If `exact`, all results have the same bits for any number of ranks. `schedule` is the order in which the ranks of a
+    pipeline process their parts.
     """
 
     mesh: Mesh
@@ -59,17 +59,17 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """Into how many parts the batch is cut."""
+        """The number of parts of the batch."""
         return self.parts or self.mesh.sizes.get(DATA_AXIS, 1)
 
     @property
     def stages(self) -> int:
-        """How many ranks the layers are spread over."""
+        """The number of ranks that the layers are spread over."""
         return self.mesh.sizes.get(STAGE_AXIS, 1)
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether ranks go through their parts one after another, by a schedule."""
+        """Whether ranks process their parts one after another, by a schedule."""
         return self.stages > 1 or (STAGE_AXIS in self.mesh and self.count > self.mesh.sizes.get(DATA_AXIS, 1))
 
     def table(self, stages: int) -> Schedule:
@@ -84,7 +84,7 @@ class Distribution:
 
 
 def parts_of(microbatches: int | None, parts: int | None) -> int | None:
-    """Into how many parts a batch is cut, which `microbatches=` and `wg.config.parts` say."""
+    """The number of parts of a batch, as set by `microbatches=` and `wg.config.parts`."""
     if microbatches is not None and (type(microbatches) is not int or microbatches < 1):
         raise ArgumentError(f"compile: microbatches is a number from 1 on, or None, not {microbatches!r}")
     if microbatches and parts and microbatches != parts:
@@ -98,11 +98,11 @@ def parts_of(microbatches: int | None, parts: int | None) -> int | None:
 def distribution(
     mesh: Mesh | None, parts: int | None, exact: bool = False, schedule: str = "1f1b"
 ) -> Distribution | None:
-    """The distribution that is requested, if any; raises where the ranks cannot share the parts."""
+    """The requested distribution, if any; raises if the ranks cannot share the parts evenly."""
     schedule_named(schedule)
     if mesh is None and parts is None:
         return None
-    one = Mesh(data=1) if exact else Mesh(data=1, stage=1)  # a pipeline of one stage takes part after part
+    one = Mesh(data=1) if exact else Mesh(data=1, stage=1)  # a one-stage pipeline processes its parts in sequence
     mesh = one if mesh is None else mesh_of(mesh, "compile")
     if (parts or 1) > 1 and STAGE_AXIS in mesh and DATA_AXIS not in mesh:
         raise ArgumentError(f"a batch is cut along the axis {DATA_AXIS!r} of a mesh, and {mesh} has none: add data=1")
@@ -118,14 +118,14 @@ def distribution(
 
 @dataclass
 class Distributed:
-    """The graph of any rank, where its inputs and outputs lie, and what the passes did."""
+    """The graph of any rank, the placements of its inputs and outputs, and the reports of the passes."""
 
     graph: Graph
     inputs: list[Placement]
     outputs: list[Placement]
     reports: list[PassReport] = field(default_factory=list)
     gathered: list[Gathered] = field(default_factory=list)
-    pipeline: Pipeline | None = None  # where the graph is that of all stages
+    pipeline: Pipeline | None = None  # if the graph is that of all stages
     schedule: Schedule | None = None
 
 
@@ -136,9 +136,9 @@ def distribute(
     outputs: Mapping[int, int],
     interface: Interface | None = None,
 ) -> Distributed:
-    """The graph of a rank, given where its inputs lie; `outputs` are those that lie where an input does, by number.
+    """The graph of a rank, from the placements of its inputs; `outputs` maps outputs to inputs of the same placement.
 
-    Over stages it is the graph of all of them, of which `pieces_of` gives a rank's own; these need the `interface`.
+    With stages it is the graph of all of them, from which `pieces_of` takes one rank's; this needs the `interface`.
     """
     mesh = spread.mesh
     found = Distributed(graph, [placement or Placement(mesh, {}) for placement in inputs], [])
@@ -181,7 +181,7 @@ def distribute(
 
 @contextmanager
 def _reported(name: str, found: Distributed) -> Iterator[None]:
-    """Report what is done to the graph inside as a pass."""
+    """Report the changes made to the graph inside as a pass."""
     begin(name)
     before, spent, start = len(found.graph.nodes), tank.spent, perf_counter()
     yield
@@ -190,7 +190,7 @@ def _reported(name: str, found: Distributed) -> Iterator[None]:
 
 
 def pieces_of(found: Distributed, rank: int, pairs: Sequence[tuple[int, int]] = ()) -> Pieces:
-    """What a rank of the mesh does of the graph of all stages; the ranks of one stage have the same collectives."""
+    """The part of the all-stages graph that one rank runs; ranks of one stage have the same collectives."""
     assert found.pipeline is not None and found.schedule is not None
     stage = found.pipeline.group.rank_of(rank)
     own = pieces(found.graph, found.pipeline, found.schedule, stage, pairs)
@@ -204,22 +204,22 @@ def pieces_of(found: Distributed, rank: int, pairs: Sequence[tuple[int, int]] = 
 
 
 def _copies(pipeline: Pipeline | None) -> dict[int, State]:
-    """Outputs that are others on another stage: they lie as those do."""
+    """Outputs that duplicate outputs of another stage: they get the same placement."""
     held = [] if pipeline is None else pipeline.outputs
     return {copy: Like(k) for k, ranks in enumerate(held) for copy in ranks.values() if copy != k}
 
 
 def _at(placement: Placement, stage: int | None) -> Placement:
-    """A placement on the ranks of one stage; on those of all where it is None."""
+    """A placement on the ranks of one stage; on those of all stages if it is None."""
     at = {} if stage is None else {STAGE_AXIS: stage}
     return Placement(placement.mesh, placement.splits, placement.stored, placement.runs, at)
 
 
 def _order(mesh: Mesh, inputs: Sequence[Placement | None]) -> Sequence[str]:
-    """The order in which axes of a mesh are gone through: what is cut along two of them is cut in that order.
+    """The order in which mesh axes are processed: a value cut along two of them is cut in that order.
 
-    Sequences come last, if inputs allow it: attention exchanges them for heads, of which tensor parallelism has left
-    each rank some.
+    The sequence axis comes last if the inputs allow it: attention exchanges it for heads, and tensor parallelism must
+    already have given each rank its heads.
     """
     needed = {pair for placement in inputs if placement is not None for pair in _cut_twice(placement)}
     wanted = sorted(mesh.sizes, key=lambda name: name == SEQUENCE_AXIS)
@@ -230,16 +230,16 @@ def _order(mesh: Mesh, inputs: Sequence[Placement | None]) -> Sequence[str]:
 
 
 def _cut_twice(placement: Placement) -> Iterator[tuple[str, str]]:
-    """The pairs of axes of the mesh that cut one axis of a value, in order."""
+    """The pairs of mesh axes that cut the same axis of a value, in order."""
     for (first, axis), (then, other) in combinations(placement.splits.items(), 2):
         if axis == other:
             yield first, then
 
 
 def _summed_by_rows(graph: Graph, parts: int) -> Graph:
-    """The graph with sums over several axes done in two: first all but the axis that ranks may have blocks along.
+    """The graph with sums over several axes in two steps: first all axes but the one that may be distributed.
 
-    So the norm of a gradient is added in one order, whether a rank has all of it or some rows.
+    So the norm of a gradient is added in one order, whether a rank has all rows or some of them.
     """
 
     def rule(node: Node) -> Node | None:
@@ -256,7 +256,7 @@ def _summed_by_rows(graph: Graph, parts: int) -> Graph:
 
 
 def _parts_group(mesh: Mesh, axis: str, count: int) -> Group:
-    """The group of all parts, as if each had a rank of its own."""
+    """The group of all parts, as if each had its own rank."""
     return mesh[axis] if count == mesh.sizes[axis] else Mesh(**{**mesh.sizes, axis: count})[axis]
 
 
@@ -275,7 +275,7 @@ def _placement(mesh: Mesh, states: Mapping[str, State]) -> Placement:
 
 
 def localize(graph: Graph, rank: int) -> Graph:
-    """The graph of one rank in particular: its own blocks are slices."""
+    """The graph of one particular rank: its own blocks become slices."""
 
     def rule(node: Node) -> Node | None:
         if node.op is RANK:

@@ -1,12 +1,12 @@
-"""Fixed order: under `config.invariant` every sum gets one order of additions, and every value of half precision is
-rounded where it is made.
+"""Fixed order: under `config.invariant` every sum has one order of additions, and half precision rounds where recorded.
 
-In: a graph. Out: on the CPU the graph with its reductions, products and convolutions as those of `ops.fixed_order`; the
-graph itself where nobody asked. It comes first: the passes behind it see no sum that they could reorder. On a GPU
-kernels keep their order by themselves (`DeviceProperties.invariant`), and round what a product or convolution gives.
+In: a graph. Out: on the CPU, the graph with its reductions, products and convolutions replaced by those of
+`ops.fixed_order`; the same graph if the target is not invariant. The pass runs first, so later passes see no sum that
+they could reorder. On a GPU the kernels keep the order themselves (`DeviceProperties.invariant`) and round the result
+of a product or convolution.
 
-What a kernel computes from values of half precision it keeps in float32 until it stores it, so how a graph is cut into
-kernels would show in the bits. Here such an op becomes one of float32 between casts, which round wherever they stand.
+A kernel keeps half-precision values in float32 until it stores them, so the way a graph is cut into kernels would show
+in the bits. Here such an op becomes a float32 op between casts, which round wherever the op ends up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wengert.ops.recorders import Elementwise
 
 
 def fixed_order(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with sums in a fixed order, on the CPU, and with half precision rounded; as it is if nobody asked.
+    """The graph with sums in a fixed order (on the CPU) and half precision rounded; unchanged if not invariant.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -35,7 +35,7 @@ def fixed_order(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _rounding(node: Node) -> Node | None:
-    """Loops in half precision: they are computed in float32, and rounded wherever they stand."""
+    """Elementwise ops in half precision: computed in float32, then rounded explicitly."""
     is_loop = node.op.kind == "reduction" or isinstance(node.op, Elementwise)
     return _rounded(node) if is_loop and node.dtype in HALF and _is_computed(node) else None
 
@@ -54,12 +54,12 @@ def _rounded(node: Node) -> Node:
 
 
 def _is_computed(node: Node) -> bool:
-    """Whether a value of half precision is rounded from a wider one."""
+    """Whether a half-precision value was rounded from a wider one."""
     if node.op is CAST or node.op is nextafter:
         return False
     return node.op in FIXED or (isinstance(node.op, Elementwise) and not node.op.moves)
 
 
 def _like(node: Node, sources: list[Node]) -> Node:
-    """The node over other sources, in float32."""
+    """The same op over other sources, in float32."""
     return Node(node.op, tuple(sources), node.attrs, node.shape, float32, node.device, node.tracked, node.location)

@@ -1,4 +1,4 @@
-"""Gathered: for which nodes `partition` gathers values that are cut, and why, for people."""
+"""Gathered: the nodes for which `partition` gathers distributed values, and why, for reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wengert.core.mesh import Group
 
 
 class Gathered(NamedTuple):
-    """A node for which sources that are cut are gathered, the bytes that a rank sends for that, and why it is so."""
+    """A node whose distributed sources are gathered, the bytes that a rank sends for it, and the reason."""
 
     node: Node
     moved: int
@@ -19,7 +19,7 @@ class Gathered(NamedTuple):
 
 
 def reason(node: Node, source: int, held: Sequence[Sharded], is_possible: bool, group: Group) -> str:
-    """Why a source that is held in blocks is gathered; `is_possible` says whether the node could be cut otherwise."""
+    """Why a distributed source is gathered; `is_possible` says whether the node could have been cut instead."""
     axes = " and ".join(dict.fromkeys(f"axis {state.axis}" for state in held))
     why = "cutting it in another way moves more" if is_possible else "it cannot be cut along any axis of that operand"
     return f"its operand {source} of shape {node.sources[source].shape} is cut along {axes} over {group}, and {why}"

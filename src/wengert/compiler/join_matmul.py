@@ -1,18 +1,17 @@
-"""`join_matmul`: narrow matrix products on a GPU that share their left operand, or are added up, are one product.
+"""`join_matmul`: merge narrow matrix products on a GPU that share their left operand, or are added together.
 
 In: a graph. Out: the graph in which
+- several products of one value, a @ b, a @ c, ..., are slices of a @ [b, c, ...], so that the value is read once.
+  Examples are the weight gradients of layers that share a cotangent, and the cotangents that it passes to their inputs;
+- a sum of products a @ b + c @ d + ... is one product [a, c, ...] @ [b; d; ...], so that no term is written and read
+  again. Skip connections that end in one sum are examples; their gradients are of the first kind.
 
-- products of one value with several others, a @ b, a @ c, ... are slices of a @ [b, c, ...]: the value is read once.
-  Such are the gradients of weights whose layers have the same cotangent, and the cotangents that it gives their inputs;
-- a sum of products a @ b + c @ d + ... is one product [a, c, ...] @ [b; d; ...]: no term is written and read again.
-  Such are skip connections, which end in one sum. Where it is differentiated, the first kind comes with it.
+A narrow product does few operations per byte, so memory bandwidth determines its time. Joining pays where the traffic
+that it saves outweighs its copies: joined operands are copied side by side (once, however many products use them), and
+a slice is copied out unless only loops read it. Sums over the depth are added in another order.
 
-A narrow product does so few operations on its bytes that memory decides how long it takes. Joining pays where what is
-no longer moved outweighs the copies: operands that are joined are copied side by side (once, however many products
-take them so), and a slice that more than loops read is copied out. Sums over depths are added up in another order.
-
-Neighbours: `batch_matmul` joins small products of equal shapes along a new axis, `layout` makes products of
-convolutions, which is why this pass comes after it.
+Neighbours: `batch_matmul` joins small products of equal shapes along a new axis; `layout` turns convolutions into
+products, which is why this pass runs after it.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from wengert.ops.elementwise import add
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE, RESHAPE, concat, permute_dims, reshape, slice_axis
 
-INTENSITY = 64  # operations for each byte, below which a product is narrow
-LARGE = 1 << 23  # bytes that a product moves at least
-WORTH = 1.25  # times as many bytes must be saved as are copied
+INTENSITY = 64  # operations per byte below which a product is narrow
+LARGE = 1 << 23  # the minimum traffic of a product, in bytes
+WORTH = 1.25  # the required ratio of bytes saved to bytes copied
 _SWAP = (1, 0)
 
 
 @for_ops(MATMUL, dtypes=(*HALF, float32), on_gpu=True)
 def join_matmul(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with narrow products joined; the graph itself where there are none.
+    """The graph with narrow products joined; the same graph if there are none.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -67,7 +66,7 @@ _Joined = dict[tuple[Node, ...], Node]
 
 
 def _is_narrow(node: Node) -> bool:
-    """Whether a product of two matrices on a GPU is large, and memory decides how long it takes."""
+    """Whether a matrix product on a GPU is large and bound by memory bandwidth."""
     if node.op is not MATMUL or node.ndim != 2 or is_host(node.device) or node.dtype not in (*HALF, float32):
         return False
     moved = sum(map(_bytes, (*node.sources, node)))
@@ -79,14 +78,14 @@ def _bytes(x: Node) -> int:
 
 
 def _origin(x: Node) -> Node:
-    """What a value is a reshape of."""
+    """The value below a chain of reshapes."""
     while made_by(x, RESHAPE):
         x = x.sources[0]
     return x
 
 
 def _side_by_side(values: Sequence[Node], axis: int, joined: _Joined) -> Node:
-    """Matrices joined along an axis; transposes as the transpose of matrices joined along the other."""
+    """Matrices joined along an axis; transposes are joined as the transpose of matrices joined along the other axis."""
     if all(made_by(x, PERMUTE) for x in values):
         return permute_dims(_side_by_side([x.sources[0] for x in values], 1 - axis, joined), _SWAP)
     if axis != 1:
@@ -101,14 +100,14 @@ def _side_by_side(values: Sequence[Node], axis: int, joined: _Joined) -> Node:
 
 
 class _SumOfProducts(NamedTuple):
-    """An addition, the products that it adds up, and its other terms."""
+    """An addition, the products that it adds, and its other terms."""
 
     products: list[Node]
     others: list[Node]
 
 
 def _without_sums(graph: Graph, joined: _Joined) -> Graph:
-    """The graph with sums of products as products."""
+    """The graph with sums of products replaced by products."""
     uses = Counter([*graph.outputs, *(source for node in graph.nodes for source in node.sources)])
     found: dict[Node, _SumOfProducts] = {}
     within: set[Node] = set()
@@ -134,7 +133,7 @@ def _without_sums(graph: Graph, joined: _Joined) -> Graph:
 
 
 def _terms(root: Node, uses: Counter[Node], within: set[Node]) -> _SumOfProducts:
-    """What an addition adds up, through additions that only it reads, in order."""
+    """The terms of a sum, in order, through additions that only this sum reads."""
     found, agenda = _SumOfProducts([], []), [root]
     while agenda:
         node = agenda.pop()
@@ -150,7 +149,7 @@ def _terms(root: Node, uses: Counter[Node], within: set[Node]) -> _SumOfProducts
 
 
 def _pays_to_sum(products: Sequence[Node]) -> bool:
-    """Whether several products are as large in what they make that it pays to copy their left operands."""
+    """Whether the outputs of several products are large enough to justify copying their left operands."""
     if len(products) < 2 or len({(x.shape, x.dtype) for x in products}) > 1:
         return False
     if any(made_by(x.sources[0], PERMUTE) for x in products):
@@ -164,7 +163,7 @@ def _spends(products: Sequence[Node]) -> bool:
 
 
 def _summed(root: Node, total: _SumOfProducts, replacing: dict[Node, Node], nodes: list[Node], joined: _Joined) -> Node:
-    """The product for a sum, with its other terms added."""
+    """The single product for a sum, plus its other terms."""
     since = now()
     lefts, rights = zip(*[[replacing.get(s, s) for s in x.sources] for x in total.products])
     result = reshape(MATMUL(_side_by_side(lefts, 1, joined), _side_by_side(rights, 0, {})), root.shape)
@@ -184,7 +183,7 @@ class _Group(NamedTuple):
 
 
 def _sharing(graph: Graph, joined: _Joined, tried: set[Hashable]) -> Iterator[_Group]:
-    """Groups that it pays to join."""
+    """The groups that are worth joining."""
     groups: dict[Hashable, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         if _is_narrow(node):
@@ -203,7 +202,7 @@ def _sharing(graph: Graph, joined: _Joined, tried: set[Hashable]) -> Iterator[_G
 
 
 def _key(x: Node) -> Hashable:
-    """What a matrix is, where equal reshapes and permutations may have been recorded twice."""
+    """An identity for a matrix that sees through reshapes and permutations recorded twice."""
     if made_by(x, RESHAPE) or made_by(x, PERMUTE):
         return x.op.name, x.shape, _key(x.sources[0])
     return x
@@ -212,7 +211,7 @@ def _key(x: Node) -> Hashable:
 def _pays_to_share(
     products: Sequence[Node], readers: dict[Node, list[Node]], outputs: set[Node], joined: _Joined
 ) -> bool:
-    """Whether reading the left operand once saves more than the copies of the right ones, and of slices, take."""
+    """Whether reading the left operand once saves more than copying the right operands and the slices costs."""
     saved = (len(products) - 1) * _bytes(products[0].sources[0])
     copied = sum(2 * _bytes(x) for x in products if x in outputs or not _is_read_by_loops(x, readers, outputs))
     if _order_known(products, joined) is None:
@@ -221,7 +220,7 @@ def _pays_to_share(
 
 
 def _is_read_by_loops(x: Node, readers: dict[Node, list[Node]], outputs: set[Node]) -> bool:
-    """Whether loops alone read a value, which read a slice where it lies."""
+    """Whether only loops read a value; they read a slice in place."""
     return all(
         reader.op.kind in ("elementwise", "reduction")
         or (reader.op is RESHAPE and reader not in outputs and _is_read_by_loops(reader, readers, outputs))
@@ -230,7 +229,7 @@ def _is_read_by_loops(x: Node, readers: dict[Node, list[Node]], outputs: set[Nod
 
 
 def _order_known(products: Sequence[Node], joined: _Joined) -> list[Node] | None:
-    """The products in the order in which their right operands lie side by side already; None where they do not."""
+    """The order in which the right operands already lie side by side; None if they do not."""
     by_origin = {_origin(x.sources[1]): x for x in products}
     for key in joined:
         if len(key) == len(products) == len(by_origin) and by_origin.keys() == set(key):
@@ -239,7 +238,7 @@ def _order_known(products: Sequence[Node], joined: _Joined) -> list[Node] | None
 
 
 def _are_apart(graph: Graph, products: Sequence[Node]) -> bool:
-    """Whether no product's right operand is computed from another product."""
+    """Whether no product's right operand depends on another product."""
     after = set(products)
     for node in graph.nodes:
         if not after.isdisjoint(node.sources):
@@ -248,7 +247,7 @@ def _are_apart(graph: Graph, products: Sequence[Node]) -> bool:
 
 
 def _with_one_product(graph: Graph, group: _Group, joined: _Joined) -> Graph:
-    """The graph with the products of a group as slices of one. What reads them comes after all that they read."""
+    """The graph with a group's products as slices of one; readers of the slices move behind what the product reads."""
     products = _order_known(group.products, joined) or group.products
     first, members = products[0], set(products)
     rights, since = [x.sources[1] for x in products], now()
@@ -276,7 +275,7 @@ def _with_one_product(graph: Graph, group: _Group, joined: _Joined) -> Graph:
 
 
 def _delayed(graph: Graph, members: set[Node], needed: set[Node]) -> list[Node]:
-    """The nodes in order, but products and what follows from them after all that is needed."""
+    """The nodes in order, with the products and their dependents moved behind everything that is needed."""
     place = {node: float(i) for i, node in enumerate(graph.nodes)}
     last = max((place[node] for node in needed if node in place), default=-1.0) + 0.5
     for node in graph.nodes:

@@ -1,14 +1,14 @@
-"""Layout: on a GPU, convolutions that tensor cores carry out have their channels last, and so have the values between;
-depthwise convolutions and those over one axis have so in every precision.
+"""Layout: on a GPU, convolutions that use tensor cores, and the values between them, have channels last.
 
-In: a graph. Out: the graph in which every such convolution is one over values with their channels last. A value has two
-forms, as recorded and channels last. The walk makes each in the form its sources come in: elementwise ops, reductions,
-pools, padding and concatenation of channels-last values are channels last themselves, their axes renamed. Where the
-other form is requested, a permutation of the axes stands in between, which a kernel that computes the value takes in as
-an index map. Inputs and outputs stay as they are: weights are permuted by the kernel that casts them, and the kernel
-that updates them reads their gradients permuted. Some convolutions take another form besides (`layout_convolution`).
+Depthwise and 1-d convolutions have channels last in every precision.
 
-Numbers stay the same but for the order in which sums over channels-last values are added up.
+In: a graph. Out: the graph in which each chosen convolution works on values with channels last. A value has two forms,
+as recorded and channels last. The walk makes each value in the form of its sources: elementwise ops, reductions, pools,
+padding and concatenation of channels-last values are channels last themselves, with their axes renamed. Where the other
+form is needed, a permutation is inserted, which the kernel that computes the value absorbs as an index map. Inputs and
+outputs keep their form: the kernel that casts a weight permutes it, and the kernel that updates it reads its gradient
+permuted. Some convolutions also take another form (`layout_convolution`). Values change only through the order in which
+sums over channels-last values are added.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _CONVOLUTIONS = {
     CONVOLVE_WEIGHT: CONVOLVE_WEIGHT_LAST,
 }
 _REDUCTIONS = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
-_PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # attributes of movement with a number for each axis
+_PER_AXIS = frozenset(("shape", "starts", "steps", "sizes"))  # movement attributes with one number per axis
 
 
 @for_ops(*_CONVOLUTIONS)
 def layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with its convolutions channels last; the graph itself where none is to be."""
+    """The graph with its convolutions channels last; the same graph if none is chosen."""
     chosen = _chosen(graph, target)
     if not chosen:
         return graph
@@ -89,10 +89,9 @@ def layout(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _chosen(graph: Graph, target: Target) -> set[Node]:
-    """The convolutions that are faster with channels last: on a GPU, by tensor cores, depthwise ones, and 1-d ones.
+    """The convolutions that are faster with channels last: those on tensor cores, depthwise ones, and 1-d ones.
 
-    In plain float32 other 2-d and 3-d convolutions stay as they are; those between depthwise ones that are products
-    go with them.
+    In plain float32 other 2-d and 3-d convolutions stay as they are, except 1x1 products between depthwise ones.
     """
     nodes = [node for node in graph.nodes if node.op in _CONVOLUTIONS and _can_be_last(node)]
     depthwise = any(is_depthwise(node) for node in nodes)
@@ -105,7 +104,7 @@ def _chosen(graph: Graph, target: Target) -> set[Node]:
 
 
 def _can_be_last(node: Node) -> bool:
-    """Whether there are kernels for a convolution with channels last: of one group, or of groups that suit them."""
+    """Whether kernels exist for a convolution with channels last: of one group, or of groups of suitable size."""
     if is_host(node.device) or node.ndim not in (3, 4, 5) or node.dtype not in (*HALF, float32):
         return False
     sizes = math.prod(x.size for x in (node, *node.sources))
@@ -121,14 +120,14 @@ def _spends(node: Node) -> bool:
 
 
 class _ChannelsLast:
-    """One walk: the old graph's values in the new one, as they were recorded and channels last."""
+    """One walk: maps values of the old graph to the new one, as recorded and channels last."""
 
     def __init__(self, graph: Graph, chosen: set[Node]) -> None:
         self.graph, self.chosen = graph, chosen
         self.first: dict[Node, Node] = {}
         self.last: dict[Node, Node] = {}
-        self.made_last: set[Node] = set()  # those computed in that form
-        self.unread: set[Node] = set()  # reshapes of a pool's places, which its derivative reads as they are made
+        self.made_last: set[Node] = set()  # the nodes computed in that form
+        self.unread: set[Node] = set()  # reshapes of a pool's indices, which its derivative reads in place
         self.folded: dict[tuple[Node, Folding], Node] = {}
         self.taken: dict[tuple[Node, Shape], Node] = {}
         self.nodes: list[Node] = []
@@ -138,7 +137,7 @@ class _ChannelsLast:
                 self.readers.setdefault(source, []).append(node)
 
     def through(self) -> Graph:
-        """The new graph."""
+        """Build the new graph."""
         for node in self.graph.nodes:
             with recorded_as(node.location, node.tracked):
                 if not self._made(node):
@@ -167,7 +166,7 @@ class _ChannelsLast:
         return self.last[node]
 
     def _permuted(self, x: Node, order: Sequence[int]) -> Node:
-        """A value with its axes in another order; where only axes of size 1 move, that is a reshape."""
+        """A value with permuted axes; a reshape if only axes of size 1 move."""
         long = [axis for axis in order if x.shape[axis] != 1]
         shape = tuple(x.shape[axis] for axis in order)
         return self._reshaped(x, shape) if long == sorted(long) else self._add(permute_dims(x, order))
@@ -180,7 +179,7 @@ class _ChannelsLast:
         return node
 
     def _keep(self, node: Node, made: Node) -> bool:
-        """Take what was made as the channels-last form of a node."""
+        """Record a node as the channels-last form of an old one."""
         self.last[node] = made
         self.made_last.add(node)
         return True
@@ -188,7 +187,7 @@ class _ChannelsLast:
     # --- rules ----------------------------------------------------------------------------------------------------
 
     def _made(self, node: Node) -> bool:
-        """Whether a node was made channels last: a convolution that is chosen, or an op on channels-last values."""
+        """Make a node channels last if it is a chosen convolution or an op on channels-last values; whether it was."""
         op = node.op
         if node in self.made_last or node in self.unread:
             return True
@@ -224,7 +223,7 @@ class _ChannelsLast:
         return True
 
     def _only_part(self, node: Node) -> tuple[Node, Node] | None:
-        """The slice that is all that anybody reads of a convolution by its input, and a convolution that makes it."""
+        """The only slice of an input gradient that anything reads, and a convolution that computes just that."""
         readers = self.readers.get(node, [])
         if len(readers) != 1 or node in self.graph.outputs:
             return None
@@ -232,7 +231,7 @@ class _ChannelsLast:
         return None if less is None else (readers[0], self._add(self._convolved(less)))
 
     def _product(self, node: Node) -> bool:
-        """A convolution whose kernel is one element."""
+        """A convolution with a 1-element kernel, as a matrix product."""
         first, second = node.sources
         if node.op is CONVOLVE_WEIGHT:
             value, g = self._taken(first, second.shape, node), self.as_channels_last(second)
@@ -246,7 +245,7 @@ class _ChannelsLast:
         return self._keep(node, self._added(lambda: product(value, weight)))
 
     def _taken(self, x: Node, made: Shape, node: Node) -> Node:
-        """The places of an input that such a convolution takes, the same for it and for the gradient of its weight."""
+        """The input elements that such a convolution reads; shared with the gradient of its weight."""
         key = x, steps_over(node)
         if key not in self.taken:
             value, shape = self.as_channels_last(x), permuted(made, last_order(node.ndim))
@@ -270,7 +269,7 @@ class _ChannelsLast:
         return CONVOLVE_LAST(self.folded[key], self._added(lambda: fold.weight(other)), **fold.form)
 
     def _added(self, record: Callable[[], Node]) -> Node:
-        """What is recorded, with all that it is recorded from."""
+        """Record a node and everything it was recorded from."""
         since = now()
         made = record()
         self.nodes += Graph([], [made], since).nodes
@@ -284,7 +283,7 @@ class _ChannelsLast:
         return self._keep(node, self._add(made))
 
     def _aligned(self, source: Node, rank: int) -> Node:
-        """A source channels last, with the axes before its own that broadcasting adds; a number stays."""
+        """A source in channels-last form, with the leading axes that broadcasting adds; a scalar stays a scalar."""
         if not source.ndim:
             return self.as_recorded(source)
         if source.ndim == rank:
@@ -312,7 +311,7 @@ class _ChannelsLast:
         return self._keep(node, self._add(SUM_POOL_LAST(self.as_channels_last(node.sources[0]), **node.attrs)))
 
     def _max_pool(self, node: Node) -> bool:
-        """A max_pool whose places nobody reads but its derivative: all that does is reshaped, and adds up there."""
+        """A max_pool whose indices only its derivative reads, which reshapes them and adds at those positions."""
         x = node.sources[0]
         places = [reader for reader in self.readers.get(node, ()) if reader.attrs["index"] == 1]
         if len(node.attrs["kernel"]) != x.ndim - 2:
@@ -332,7 +331,7 @@ class _ChannelsLast:
         return self._keep(node, self._add(MAX_POOL_LAST(value, **a)))
 
     def _pool_back(self, node: Node) -> bool:
-        """The derivative of a max_pool that is channels last."""
+        """The derivative of a channels-last max_pool."""
         _, values, places = node.sources
         while made_by(places, RESHAPE):
             places = places.sources[0]
@@ -358,7 +357,7 @@ _RENAMING = frozenset((CAST, BROADCAST, SLICE, PLACE, FLIP, CONCAT))
 
 
 def _is_spread(node: Node, places: Node, pool: Node) -> bool:
-    """Whether a node adds values up at the places of a pool, plane by plane."""
+    """Whether a node adds values at the indices of a pool, plane by plane."""
     target, values, at = node.sources
     x, shape = pool.sources[0].shape, pool.shape[0]
     flat = (*shape[:2], math.prod(shape[2:]))
@@ -367,7 +366,7 @@ def _is_spread(node: Node, places: Node, pool: Node) -> bool:
 
 
 def _renamed(node: Node) -> dict[str, Any]:
-    """The attributes of an op for channels-last values."""
+    """The attributes of an op, for channels-last values."""
     rank = node.sources[0].ndim
     order = last_order(rank)
     attrs = dict(node.attrs)

@@ -1,10 +1,10 @@
-"""Other forms of a convolution, for `layout`: folded, or a matrix product. Values here have their channels last.
+"""Other forms of a convolution, for `layout`: folded, or a matrix product. Values here have channels last.
 
-A convolution over few channels, as of an image, is folded: it becomes one over as many as tensor cores take at once.
-Under a stride of 2 every 2 x 2 neighbours count as channels of one place: a kernel of 7 x 7 over 3 channels is one of
-4 x 4 over 12, at stride 1. What is left of the last 16 bytes is filled up with zeros. All of it is movement, which the
-kernel that casts the image takes in. A convolution with a kernel of one element is a product of places by channels.
-Zeros that were laid around a convolution's input become its padding.
+A convolution over few channels, as of an image, is folded into one over as many channels as tensor cores process at
+once. With stride 2, each 2 x 2 neighbourhood becomes the channels of one position: a 7 x 7 kernel over 3 channels
+becomes a 4 x 4 kernel over 12 channels with stride 1. Zeros fill the rest of the last 16 bytes. Folding is only
+movement, which fuses into the kernel that casts the image. A convolution with a 1-element kernel is a matrix product of
+positions by channels. Zeros placed around a convolution's input become its padding.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from wengert.ops.convolve import CONVOLVE_INPUT, CONVOLVE_WEIGHT, Pairs
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PLACE, SLICE, flip, permute_dims, place, reshape, take_slice
 
-CHUNK = 16  # bytes that are read at once
+CHUNK = 16  # bytes of a vector load
 FEW = 16  # channels of a group
-MOST = 16  # channels that folding makes, unless the kernel is then of one element: patches of an image
+MOST = 16  # maximum channels after folding, unless the kernel then has one element (image patches)
 
 
 @dataclass(frozen=True)
 class Folding:
-    """How a convolution is folded: `factor` neighbours along each axis count as one place."""
+    """How a convolution is folded: `factor` neighbours along each axis become the channels of one position."""
 
     channels: int
-    filled: int  # channels of a place, with those that are zeros
+    filled: int  # channels per position, including zero padding
     factor: Shape
     ahead: Shape  # zeros before the kernel's first element
     given: Shape  # the kernel as it was
@@ -50,13 +50,13 @@ class Folding:
         return self._filled(self._folded(x))
 
     def weight(self, weight: Node) -> Node:
-        """Its weight, folded."""
+        """The convolution's weight, folded."""
         whole = tuple(k * s for k, s in zip(self.kernel, self.factor))
         laid = place(weight, (weight.shape[0], *whole, self.channels), (0, *self.ahead, 0), (1,) * weight.ndim)
         return self._filled(self._folded(laid))
 
     def unfolded(self, weight: Node) -> Node:
-        """A folded weight, or its gradient, as it was."""
+        """A folded weight, or its gradient, in the original form."""
         n, outs = len(self.kernel), weight.shape[0]
         own = take_slice(weight, (0,) * (n + 2), (1,) * (n + 2), (*weight.shape[:-1], self._own))
         apart = reshape(own, (outs, *self.kernel, *self.factor, self.channels))
@@ -82,7 +82,7 @@ class Folding:
 
 
 def folding(node: Node) -> Folding | None:
-    """How a convolution, or the gradient with respect to its weight, is folded; None where it has channels enough."""
+    """The folding of a convolution, or of the gradient of its weight; None if it has enough channels."""
     if node.op is CONVOLVE_INPUT or node.attrs["groups"] > 1:
         return None
     x, a = node.sources[0], node.attrs
@@ -94,7 +94,7 @@ def folding(node: Node) -> Folding | None:
 
 
 def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk: int) -> Folding | None:
-    """The folding by a factor; None where it does not fit the sizes, or makes too many channels."""
+    """The folding by a factor; None if it does not divide the sizes, or makes too many channels."""
     sizes, given = x.shape[2:], weight.shape[2:]
     own = x.shape[1] * math.prod(factor)
     lows = [low for low, _ in a["padding"]]
@@ -115,9 +115,9 @@ def _by(factor: Shape, x: Node, weight: Node, y: Node, a: dict[str, Any], chunk:
 
 
 def with_padding(node: Node) -> Node:
-    """A convolution, or one by its weight, whose input is laid into zeros, with these zeros as its padding.
+    """A convolution (or its weight gradient) whose input is zero-padded explicitly, with those zeros as its padding.
 
-    Other convolutions as they are. A causal convolution is recorded so: its input is padded on one side.
+    Other convolutions are returned unchanged. A causal convolution is recorded with explicit padding on one side.
     """
     x = node.sources[0]
     if node.op is CONVOLVE_INPUT or not made_by(x, PLACE) or not _is_along_space(x.attrs, x.shape, x.sources[0].shape):
@@ -128,7 +128,7 @@ def with_padding(node: Node) -> Node:
 
 
 def without_padding(node: Node, part: Node) -> Node | None:
-    """A convolution by its input of which a slice is wanted, as one that makes no more; None where it has steps."""
+    """An input gradient of which only a slice is needed, as one that computes just that; None for a strided slice."""
     if not made_by(part, SLICE) or not _is_along_space(part.attrs, node.shape, part.shape):
         return None
     padding = _wider(node.attrs["padding"], part.attrs["starts"][2:], node.shape[2:], part.shape[2:])
@@ -136,7 +136,7 @@ def without_padding(node: Node, part: Node) -> Node | None:
 
 
 def _is_along_space(attrs: dict[str, Any], whole: Shape, part: Shape) -> bool:
-    """Whether a part lies in a whole without steps, and is smaller only along the axes of space."""
+    """Whether a slice has unit steps and is smaller only along spatial axes."""
     return set(attrs["steps"]) == {1} and whole[:2] == part[:2] and bool(math.prod(part))
 
 
@@ -153,12 +153,12 @@ def weight_of(node: Node) -> Node:
 
 
 def is_depthwise(node: Node) -> bool:
-    """Whether every channel of the input has kernels of its own."""
+    """Whether every input channel has its own kernels."""
     return bool(node.attrs["groups"] > 1 and weight_of(node).shape[1] == 1)
 
 
 def suits_groups(node: Node) -> bool:
-    """Whether the channels of each group are few, or fill what is read at once."""
+    """Whether each group has few channels, or enough of them to fill a vector load."""
     ins, outs = weight_of(node).shape[1], weight_of(node).shape[0] // node.attrs["groups"]
     chunk = CHUNK // node.dtype.itemsize
     return max(ins, outs) <= FEW or not (ins % chunk or outs % chunk)
@@ -170,10 +170,10 @@ NARROW = 64  # channels up to which libraries are faster at the convolution than
 
 
 def is_convolution_of_gradient(node: Node) -> bool:
-    """Whether a convolution by its input is better done as one of the cotangent, by the flipped weight.
+    """Whether an input gradient is faster as a convolution of the cotangent with the flipped weight.
 
-    Measured on an H200 with cuDNN 9.19 in bfloat16: 89 us instead of 106 over 512 x 32 x 32 places of 64 channels, as
-    much over more channels.
+    Measured on an H200 with cuDNN 9.19 in bfloat16: 89 us instead of 106 for 512 x 32 x 32 positions of 64 channels;
+    the same ratio for more channels.
     """
     a = node.attrs
     is_plain = set(a["stride"]) == set(a["dilation"]) == {1} and a["groups"] == 1
@@ -182,7 +182,7 @@ def is_convolution_of_gradient(node: Node) -> bool:
 
 
 def weight_round(weight: Node) -> Node:
-    """A weight as it was recorded, for the convolution of the cotangent: outs for ins, and every axis backwards."""
+    """The weight for the convolution of the cotangent: input and output channels swapped, spatial axes flipped."""
     order = (1, *range(2, weight.ndim), 0)
     return flip(permute_dims(weight, order), tuple(range(1, weight.ndim - 1)))
 
@@ -198,37 +198,37 @@ def form_round(node: Node) -> dict[str, Any]:
 
 
 def is_product(node: Node) -> bool:
-    """Whether a convolution, or one by its input or its weight, is a matrix product, of sizes that suit one."""
+    """Whether a convolution, or one of its gradients, is a matrix product of a suitable size."""
     weight, chunk = weight_of(node), CHUNK // node.dtype.itemsize
     padded = any(number for pair in node.attrs["padding"] for number in pair) or node.attrs["groups"] > 1
     return set(weight.shape[2:]) == {1} and not padded and not any(n % chunk for n in weight.shape[:2])
 
 
 def steps_over(node: Node) -> Shape:
-    """The steps that such a convolution takes over its input, along every axis of a value with its channels last."""
+    """The strides of such a convolution over its input, for every axis of a channels-last value."""
     return (1, *node.attrs["stride"], 1)
 
 
 def taken(x: Node, y: Shape, steps: Shape) -> Node:
-    """The places of an input that such a convolution takes; `y` is the shape of what it makes."""
+    """The input positions that such a convolution reads; `y` is the shape of its result."""
     return take_slice(x, (0,) * x.ndim, steps, (*y[:-1], x.shape[-1]))
 
 
 def product(value: Node, weight: Node) -> Node:
-    """Such a convolution of the places it takes, and of its weight as it was recorded."""
+    """Such a convolution, as a product of the positions it reads and its weight as recorded."""
     matrix = permute_dims(reshape(weight, weight.shape[:2]), (1, 0))
     return reshape(MATMUL(_rows(value), matrix), (*value.shape[:-1], weight.shape[0]))
 
 
 def product_by_input(node: Node, g: Node, weight: Node) -> Node:
-    """Such a convolution by its input."""
+    """The input gradient of such a convolution."""
     made = MATMUL(_rows(g), reshape(weight, weight.shape[:2]))
     shape = permuted(node.shape, last_order(node.ndim))
     return place(reshape(made, (*g.shape[:-1], shape[-1])), shape, (0,) * node.ndim, steps_over(node))
 
 
 def product_by_weight(node: Node, value: Node, g: Node) -> Node:
-    """Such a convolution by its weight, as it was recorded: a sum over all places."""
+    """The weight gradient of such a convolution, in the recorded form: a sum over all positions."""
     return reshape(MATMUL(permute_dims(_rows(g), (1, 0)), _rows(value)), node.shape)
 
 

@@ -1,7 +1,7 @@
-"""A max_pool as elementwise ops, for `layout`: what it is the largest of is then computed as it is read, never stored.
+"""A max_pool as elementwise ops, for `layout`: its input is then computed as it is read and never stored.
 
-The largest of a window is found tap by tap; each tap is a slice of the value, in steps of the stride. Windows that
-overlap would compute the value several times. Values here have their channels last.
+The maximum of a window is taken tap by tap; each tap is a strided slice of the value. Overlapping windows would compute
+the value several times. Values here have channels last.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ MOST_TAPS = 9
 
 
 def takes_in(attrs: dict[str, Any], x: Node, readers: Sequence[Node]) -> bool:
-    """Whether a pool is better computed together with its value: where nobody else reads that, and taps are few."""
+    """Whether a pool should absorb the computation of its input: nothing else reads that, and there are few taps."""
     apart = all(k <= s for k, s in zip(attrs["kernel"], attrs["stride"])) and set(attrs["dilation"]) == {1}
     plain = not any(number for pair in attrs["padding"] for number in pair) and math.prod(attrs["kernel"]) <= MOST_TAPS
     return apart and plain and len(readers) == 1 and isinstance(x.op, Elementwise) and x.dtype in FLOATING
 
 
 def largest(x: Node, shape: Shape, kernel: Shape, stride: Shape) -> tuple[Node, Node]:
-    """The largest of each window, results of this shape, and its place in the plane.
+    """The maximum of each window, in the shape of the result, and its index in the plane.
 
-    What is not a number counts as larger, and the first of equals is named, as in the op itself.
+    NaN counts as largest, and the first of equal elements wins, as in the op itself.
     """
     sizes, best, chosen = x.shape[1:-1], None, None
     for tap in itertools.product(*map(range, kernel)):
@@ -49,7 +49,7 @@ def largest(x: Node, shape: Shape, kernel: Shape, stride: Shape) -> tuple[Node, 
 
 
 def _place(shape: Shape, sizes: Shape, stride: Shape, tap: Shape) -> Node:
-    """Where in its plane the tap of each window lies; the same for all channels."""
+    """The index in its plane of each window's tap; the same for all channels."""
     total = literal(0, int32)
     for axis, (n, size, s, t) in enumerate(zip(shape[1:], sizes, stride, tap)):
         ramp = reshape(iota(n, int32), (n, *(1,) * (len(sizes) - axis)))

@@ -1,4 +1,4 @@
-"""Linearity: which ops may be applied to the parts of a sum over ranks, and how parts that are no sums combine."""
+"""Linearity: which ops distribute over the terms of a sum across ranks, and how other partial results combine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from wengert.ops.reduce import ALL, ANY, PROD
 
 
 def is_linear(node: Node, summed: Sequence[int]) -> bool:
-    """Whether a node is linear in these sources together, the others being fixed."""
+    """Whether a node is linear in these sources jointly, with the others fixed."""
     if node.op is CAST:
-        return False  # to integers it truncates, to fewer bits it rounds, and what it widens is cheaper to sum before
+        return False  # a cast to integers truncates, to fewer bits rounds, and a widening one is cheaper after the sum
     jointly = _JOINTLY.get(node.op) or node.op.linear or ((0,) if node.op.kind == "identity" else ())
     if jointly and all(i in jointly for i in summed):
         fixed = [source for i, source in enumerate(node.sources) if i in jointly and i not in summed]
@@ -43,13 +43,13 @@ _EACH: dict[Any, tuple[int, ...]] = {e.multiply: (0, 1), e.divide: (0,)}
 
 
 def _least(x: Node, group: Group) -> Node:
-    """By what turns the order around: for integers their complement, since the negative of the least may wrap."""
+    """A minimum as a maximum: integers are complemented, because the negative of the smallest one may wrap."""
     turned = e.negative if x.dtype in INEXACT else e.bitwise_invert
     return turned(ALL_REDUCE_MAX(turned(x), group=group))
 
 
 def _over_gathered(op: Op) -> Callable[[Node, Group], Node]:
-    """The reduction, by an op, of the parts of all ranks."""
+    """The reduction of all ranks' partial results by an op."""
 
     def combined(x: Node, group: Group) -> Node:
         return op(ALL_GATHER(reshape(x, (1, *x.shape)), axis=0, group=group), axes=(0,), keepdims=False)

@@ -1,12 +1,13 @@
-"""Loop fusion: scans over the same steps, neither of which needs what another gives, become one scan.
+"""Loop fusion: independent scans with the same number of steps become one scan.
 
-In: a graph. Out: the graph with their carries, and what they stack, side by side in one loop. It is one launch in place
-of two, what both step through is read once, and of two chains of small steps one is computed while the other waits.
+In: a graph. Out: the graph with their carries and their stacked outputs side by side in one loop. There is one launch
+instead of two, a sequence that both step over is read once, and two chains of small dependent steps hide each other's
+latency.
 
-It pays where a loop is one kernel of elementwise work (`kernels/loops`), with the same lanes before and after. What
-multiplies matrices has kernels that keep weights, and a body that is called gains nothing. Totals over lanes are
-added up in blocks, whose size would be another. Scans that stack much are left alone, as both stacks would be there at
-once, and so is what is computed again on purpose.
+Fusion pays where a loop is one kernel of elementwise work (`kernels/loops`) and the lanes are the same before and
+after. Bodies with matrix products have kernels that keep their weights on chip, and a body that is called as a program
+gains nothing. Totals over lanes are added in blocks, whose size would change. Scans that stack much are not fused, as
+both stacks would be live at once, nor is deliberate recomputation.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from wengert.ops.core import RECOMPUTE_BARRIER
 from wengert.ops.linalg import MATMUL
 from wengert.ops.op import PICK, picks
 
-SMALL = 64  # elements of a value that a lane has
-LINES = 256  # elements that a step computes for a lane: with more, registers are short
+SMALL = 64  # elements per lane of a value
+LINES = 256  # elements that a step computes per lane; more would exceed the registers
 STACKED = 64 << 20  # bytes that both loops stack
 
 
 @for_ops(SCAN)
 def loop_fusion(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with scans side by side in one.
+    """The graph with scans fused side by side.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -52,7 +53,7 @@ def loop_fusion(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _worth_fusing(graph: Graph) -> Iterator[tuple[Node, Node, Node]]:
-    """Two scans of a graph, in order, and the one that they should be."""
+    """Two scans of a graph, in order, and the scan that would replace them."""
     only_picked = picked(graph, SCAN)
     again = depending(graph.nodes, [node for node in graph.nodes if node.op is RECOMPUTE_BARRIER])
     scans = [node for node in graph.nodes if node in only_picked and node not in again and _is_elementwise(node)]
@@ -66,14 +67,14 @@ def _worth_fusing(graph: Graph) -> Iterator[tuple[Node, Node, Node]]:
 
 
 def _alike(first: Node, second: Node) -> bool:
-    """Whether two scans go through the same steps in one direction, and stack little."""
+    """Whether two scans take the same steps in the same direction, and stack little."""
     same = all(first.attrs[name] == second.attrs[name] for name in ("steps", "reverse"))
     stacks = [y for scan in (first, second) for y in scan.attrs["body"].outputs[scan.attrs["carries"] :]]
     return same and first.device == second.device and first.attrs["steps"] * sum(map(bytes_of, stacks)) <= STACKED
 
 
 def _is_elementwise(scan: Node) -> bool:
-    """Whether a step is arithmetic of elements, without loops inside, products of matrices, or totals over lanes."""
+    """Whether a step is elementwise arithmetic: no inner loops, no matrix products, no totals over lanes."""
     nodes = scan.attrs["body"].nodes
     if any(node.op.kind == "function" or node.op is MATMUL or not is_arithmetic(node) for node in nodes):
         return False
@@ -85,7 +86,7 @@ def _lanes(scan: Node) -> LaneAxes:
 
 
 def _is_small(scan: Node) -> bool:
-    """Whether what a lane has fits registers."""
+    """Whether the values of one lane fit in registers."""
     lanes, body = _lanes(scan), scan.attrs["body"]
     sizes = [math.prod(lanes.shape(node)) for node in (*body.inputs, *body.nodes)]
     computed = [node for node in body.nodes if node.op.kind == "elementwise"]
@@ -93,8 +94,8 @@ def _is_small(scan: Node) -> bool:
 
 
 def _side_by_side(first: Node, second: Node) -> Node:
-    """Two scans as one: the carries of the first, then of the second, and so for what they stack."""
-    fixed: dict[Node, Node] = {}  # inputs of the body, by what they are: the same is read once
+    """Two scans as one: the carries of the first, then those of the second; likewise for stacked outputs."""
+    fixed: dict[Node, Node] = {}  # the body's inputs by operand, so that each operand is read once
     items: dict[Node, Node] = {}
     initial, carried, following, stacked = list[Node](), list[Node](), list[Node](), list[Node]()
     since = now()
@@ -115,12 +116,12 @@ def _side_by_side(first: Node, second: Node) -> Node:
 
 
 def _with_one(graph: Graph, first: Node, second: Node, both: Node) -> Graph:
-    """The graph with one scan in place of two. What reads the first comes after what the second reads."""
+    """The graph with one scan instead of two; readers of the first move behind everything the second reads."""
     results, early = picks(both), first.attrs["carries"]
     carries, ys = both.attrs["carries"], len(first.shape) - early
 
     def number(scan: Node, index: int) -> int:
-        """Of a result among those of both."""
+        """The number that one scan's result has among the results of both."""
         if scan is first:
             return index if index < early else carries + index - early
         return early + index if index < carries - early else ys + early + index

@@ -1,12 +1,12 @@
-"""What a scan has computed and its backward pass would compute again as products: the scan stacks it instead.
+"""Products that a scan computes and its backward pass would recompute: the scan stacks them instead.
 
-In reverse mode a backward pass finds the carry that each step began with, and computes from it what it needs of the
-step: of an LSTM the product `h @ W` of all steps once more, a fifth of a training step's products. Where `loop_inputs`
-would compute such a product before the backward scan, from values that another scan has stacked or stepped over, and
-that scan's body has the same product of them, that scan stacks it. It takes the memory from the forward pass on that
-the product would take in the backward pass.
+In reverse mode the backward pass starts from the carry at the beginning of each step and recomputes what it needs of
+that step. For an LSTM that includes the products `h @ W` of all steps, a fifth of the products of a training step.
+Where `loop_inputs` would compute such a product before the backward scan, from values that another scan has stacked or
+stepped over, and that scan's body already contains the same product, that scan stacks it. The stack takes memory from
+the forward pass on, as much as the product would take in the backward pass.
 
-Bodies are compared node by node: the op, its attributes, and that the operands are each other's.
+Bodies are compared node by node: op, attributes, and matching operands.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Products = Callable[[OpenScan], Collection[Node]]
 
 
 def keep_products(graph: Graph, products: Products) -> Graph:
-    """The graph with products that a scan and a later one would both compute stacked by the first."""
+    """The graph in which the first scan stacks products that it and a later scan would both compute."""
     scans = {node: opened(node) for node in graph.nodes if node.op is SCAN}
-    wanted: dict[Graph, list[Node]] = {}  # by the body of the scan that has them: what it is to stack
+    wanted: dict[Graph, list[Node]] = {}  # by the body of the scan that computes them: what it should stack
     instead: dict[Graph, dict[Node, tuple[Graph, Node]]] = {}  # by the body that would compute them
     for node, loop in scans.items():
         for value, first, same in _computed_before(loop, products(loop), scans):
@@ -51,8 +51,9 @@ def _told(value: Node) -> str:
 def _computed_before(
     loop: OpenScan, values: Collection[Node], scans: dict[Node, OpenScan]
 ) -> Iterator[tuple[Node, Node, Node]]:
-    """Of some values of a body those that an earlier scan computes in its steps, and what is computed from them is not
-    among those: each with that scan and its value.
+    """Values of a body that an earlier scan computes in its steps, each with that scan and its value there.
+
+    Values that are computed only from other such values are left out.
     """
     if not values:
         return
@@ -69,7 +70,7 @@ def _computed_before(
 
 
 def _same(loop: OpenScan, first: Node, other: OpenScan) -> dict[Node, Node]:
-    """The values of a body that are values of another scan's, at the same element of what is stepped through."""
+    """The values of a body that equal values of another scan's body, for the same element of the sequence."""
     same: dict[Node, Node] = {}
     for source, item in zip(loop.xs, loop.items):
         if source.op is PICK and source.sources[0] is first and source.attrs["index"] >= len(other.next):
@@ -93,14 +94,14 @@ def _key(node: Node, sources: Sequence[Node]) -> Hashable:
 
 
 class _Keeping:
-    """Scans as they are recorded with what they are to stack, and with what they find stacked."""
+    """Scans as they are recorded, with what they additionally stack, and what they find already stacked."""
 
     def __init__(self, wanted: dict[Graph, list[Node]], instead: dict[Graph, dict[Node, tuple[Graph, Node]]]) -> None:
         self.wanted, self.instead = wanted, instead
         self.stacked: dict[tuple[Graph, Node], Node] = {}
 
     def change(self, node: Node, picked: Collection[int]) -> Sequence[Node] | None:
-        """What is recorded in place of a scan."""
+        """Record what replaces a scan."""
         body = node.attrs["body"]
         if body not in self.wanted and body not in self.instead:
             return None

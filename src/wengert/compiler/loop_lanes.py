@@ -1,9 +1,8 @@
-"""Lanes: the axes along which a loop's body computes the same for every index, so that the loop over them may be the
-outer one.
+"""Lanes: the axes along which a loop's body does the same work for every index, so that the lane loop may be outermost.
 
-In: the graph of a body, and which of its outputs is which input in the next step. Out: by value, its axes that are
-lanes. Axes are joined where an op carries an index over unchanged (elementwise ops, permutations, the rows of a matrix
-product); an axis that is reduced, cut or turned is no lane, nor is any that is joined with it.
+In: the graph of a body, and which of its outputs becomes which input of the next step. Out: for each value, which of
+its axes are lanes. Axes are unified where an op carries an index over unchanged (elementwise ops, permutations, the
+rows of a matrix product). An axis that is reduced, sliced or flipped is not a lane, nor is any axis unified with it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Axis = tuple[Node, int]
 
 @dataclass(frozen=True)
 class LaneAxes:
-    """How many lanes there are, and by value its axes along which they lie: side by side, in one order for all."""
+    """The number of lanes, and for each value its lane axes: adjacent, and in the same order for all values."""
 
     count: int = 1
     axes: Mapping[Node, tuple[int, ...]] = field(default_factory=dict)  # none for a part of a total
@@ -39,12 +38,12 @@ class LaneAxes:
         return node in self.axes
 
     def shape(self, node: Node) -> tuple[int, ...]:
-        """The shape of what one lane has of a value: its lane axes have one element."""
+        """The shape of one lane of a value: its lane axes have size 1."""
         own = self.axes.get(node, ())
         return tuple([1 if axis in own else n for axis, n in enumerate(node.shape)])
 
     def stride(self, node: Node) -> int:
-        """How far apart two neighbouring lanes of a value are; 0 for a value that all share."""
+        """The distance between neighbouring lanes of a value; 0 for a value that all lanes share."""
         axes = self.axes.get(node, ())
         return math.prod(node.shape[axes[-1] + 1 :]) if axes else 0
 
@@ -53,7 +52,7 @@ NO_LANES = LaneAxes()
 
 
 def lanes_of(graph: Graph, carries: Sequence[tuple[int, int]]) -> LaneAxes | None:
-    """The lanes of a body, as many as there are; None where there are none. `carries`: inputs and outputs by number."""
+    """The lanes of a body, as many as possible; None if there are none. `carries` pairs inputs and outputs."""
     totals = totals_of(graph, carries)
     joined = _AxisSets({node for found in totals.values() for node in found})
     if any(reads_a_part(one, joined.parts) for inner in _with_inner([graph]) for one in inner.nodes):
@@ -66,7 +65,7 @@ def lanes_of(graph: Graph, carries: Sequence[tuple[int, int]]) -> LaneAxes | Non
 
 
 def lanes_of_function(node: Node) -> LaneAxes | None:
-    """The lanes of a loop or branch, whatever loops its bodies have inside; None where there are none."""
+    """The lanes of a loop or branch, including the loops inside its bodies; None if there are none."""
     if node.op is SCAN:
         c, n = node.attrs["constants"], node.attrs["carries"]
         return lanes_of(node.attrs["body"], [(c + k, k) for k in range(n)])
@@ -76,13 +75,13 @@ def lanes_of_function(node: Node) -> LaneAxes | None:
 
 
 def ends_by_itself(node: Node) -> bool:
-    """Whether a node is a loop over lanes, each of which ends by itself: its graphs are those of one lane."""
+    """Whether a node is a loop whose lanes end separately: its graphs describe one lane."""
     return node.op in (WHILE, WHILE_GRADIENT) and node.attrs["lanes"] is not None
 
 
 def bodies_of(node: Node) -> list[Graph]:
-    """The graphs that an op carries, in the order of its attributes."""
-    if node.op is WHILE_GRADIENT:  # its body is the same as a graph
+    """The graphs in an op's attributes, in order."""
+    if node.op is WHILE_GRADIENT:  # as a graph, its body is the same
         return [node.attrs[name] for name in ("test", "step", "pulled")]
     found = []
     for value in node.attrs.values():
@@ -91,7 +90,7 @@ def bodies_of(node: Node) -> list[Graph]:
 
 
 def _lanes_in(graphs: Sequence[Graph], joined: _AxisSets, totals: Mapping[int, Sequence[Node]]) -> LaneAxes | None:
-    """The lanes of graphs whose axes are joined."""
+    """The lanes of graphs whose axes have been unified."""
     every = list(_with_inner(graphs))
     nodes = [node for graph in every for node in (*graph.inputs, *graph.captured(), *graph.nodes)]
     constants = {node for graph in every for node in graph.captured()}
@@ -111,7 +110,7 @@ def _lanes_in(graphs: Sequence[Graph], joined: _AxisSets, totals: Mapping[int, S
 
 
 def _side_by_side(classes: Sequence[Sequence[Axis]]) -> list[list[Axis]]:
-    """Axes of one extent that no value has both of, as one: parts of a body that have nothing to do with each other."""
+    """Axes of equal extent that never occur in the same value, as one: independent parts of a body."""
     found: list[list[Axis]] = []
     for members in classes:
         nodes, extent = {node for node, _ in members}, members[0][0].shape[members[0][1]]
@@ -125,7 +124,7 @@ def _side_by_side(classes: Sequence[Sequence[Axis]]) -> list[list[Axis]]:
 
 
 def _with_inner(graphs: Iterable[Graph]) -> Iterator[Graph]:
-    """Graphs, and those of the loops and branches inside."""
+    """These graphs and those of the loops and branches inside."""
     for graph in graphs:
         yield graph
         for node in graph.nodes:
@@ -134,7 +133,7 @@ def _with_inner(graphs: Iterable[Graph]) -> Iterator[Graph]:
 
 
 def _with_totals(lanes: LaneAxes, totals: Mapping[int, Sequence[Node]]) -> LaneAxes | None:
-    """Lanes with these totals over them; None if one is of something else."""
+    """The lanes including these totals over them; None if a total sums anything but lanes."""
     axes, own = dict(lanes.axes), set[int]()
     for k, nodes in totals.items():
         summed = {lanes.has(node.sources[0]) for node in nodes if node.op is SUM}
@@ -148,13 +147,13 @@ def _with_totals(lanes: LaneAxes, totals: Mapping[int, Sequence[Node]]) -> LaneA
 
 
 def _is_lane(members: Sequence[Axis], constants: Collection[Node]) -> bool:
-    """Whether no value has the axis twice, and constants of a graph's own do not have it."""
+    """Whether no value has the axis twice, and none of the graph's own constants has it."""
     nodes = [node for node, _ in members]
     return len(set(nodes)) == len(nodes) and not any(node in constants for node in nodes)
 
 
 def _together(classes: Sequence[Sequence[Axis]]) -> LaneAxes | None:
-    """Several axes as one: if every value that has one of them has all, side by side and in the same order."""
+    """Several axes as one, if every value with one of them has all of them, adjacent and in the same order."""
     if not classes:
         return None
     kinds: dict[Node, dict[int, int]] = {}
@@ -174,7 +173,7 @@ def _together(classes: Sequence[Sequence[Axis]]) -> LaneAxes | None:
 
 
 class _AxisSets:
-    """Sets of axes that go together, and those that are broken; `parts` are values on the way to totals over lanes."""
+    """Sets of unified axes, and those that are broken; `parts` are values between lanes and their totals."""
 
     def __init__(self, parts: Collection[Node]) -> None:
         self.parts = parts
@@ -182,14 +181,14 @@ class _AxisSets:
         self.broken: set[Axis] = set()
 
     def root(self, axis: Axis) -> Axis:
-        """The one that stands for a set."""
+        """The representative of a set."""
         while (up := self.parent.get(axis, axis)) != axis:
             self.parent[axis] = self.parent.get(up, up)
             axis = up
         return axis
 
     def join(self, one: Axis, other: Axis) -> None:
-        """Two axes go together."""
+        """Unify two axes."""
         a, b = self.root(one), self.root(other)
         if a != b:
             self.parent[a] = b
@@ -197,14 +196,14 @@ class _AxisSets:
                 self.broken.add(b)
 
     def join_values(self, one: Node, other: Node) -> None:
-        """All axes of two values of one shape go together, but for those of totals."""
+        """Unify all axes of two values of the same shape, except those of totals."""
         if one in self.parts or other in self.parts:
             return
         for axis in range(one.ndim):
             self.join((one, axis), (other, axis))
 
     def cut(self, axes: Iterable[Axis]) -> None:
-        """These are no lanes."""
+        """Mark axes that cannot be lanes."""
         self.broken.update(self.root(axis) for axis in axes)
 
     def is_whole(self, axis: Axis) -> bool:
@@ -217,7 +216,7 @@ def _every(node: Node) -> list[Axis]:
 
 
 def _join(node: Node, joined: _AxisSets) -> None:
-    """Join the axes of a node with those of its sources, or cut them."""
+    """Unify the axes of a node with those of its sources, or mark them as broken."""
     op = node.op
     if node in joined.parts:
         kept = range(node.sources[0].ndim) if op is SUM else ()
@@ -254,7 +253,7 @@ def _join(node: Node, joined: _AxisSets) -> None:
 
 
 def _join_lanes(node: Node, values: Iterable[Node], joined: _AxisSets) -> None:
-    """Join the first axes of what goes into a loop over lanes, or comes out of it; the others are no lanes."""
+    """Unify the first axes of the operands and results of a loop over lanes; the other axes are not lanes."""
     for value in values:
         joined.cut((value, axis) for axis in range(1, value.ndim))
         if value.shape[0] == node.attrs["lanes"]:
@@ -262,7 +261,7 @@ def _join_lanes(node: Node, values: Iterable[Node], joined: _AxisSets) -> None:
 
 
 def _join_bodies(node: Node, joined: _AxisSets) -> None:
-    """Join the axes in the bodies of a loop or branch, and those of a carry before and after a step."""
+    """Unify axes inside the bodies of a loop or branch, and those of a carry before and after a step."""
     graphs = bodies_of(node)
     for graph in graphs:
         for one in graph.nodes:
@@ -279,7 +278,7 @@ def _join_bodies(node: Node, joined: _AxisSets) -> None:
 
 
 def _join_operands(node: Node, joined: _AxisSets) -> None:
-    """Join the axes of what goes into a loop or branch with those of its body's inputs."""
+    """Unify the axes of a loop's or branch's operands with those of its body's inputs."""
     inputs = bodies_of(node)[-1].inputs
     sources = node.sources[1:] if node.op is COND else node.sources
     first_x = node.attrs["constants"] + node.attrs["carries"] if node.op is SCAN else len(inputs)
@@ -290,14 +289,14 @@ def _join_operands(node: Node, joined: _AxisSets) -> None:
 
 
 def _join_steps(stacked: Node, one: Node, joined: _AxisSets) -> None:
-    """Join the axes of a stack with those of the value of one step."""
+    """Unify the axes of a stack with those of one step's value."""
     joined.cut([(stacked, 0)])
     for axis in range(one.ndim):
         joined.join((stacked, axis + 1), (one, axis))
 
 
 def _join_picked(node: Node, joined: _AxisSets) -> None:
-    """Join the axes of one result of several with those of what it is."""
+    """Unify the axes of a picked result with those of the value behind it."""
     several, number = node.sources[0], node.attrs["index"]
     if several.op is PACK:
         joined.join_values(several.sources[number], node)
@@ -314,7 +313,7 @@ def _join_picked(node: Node, joined: _AxisSets) -> None:
 
 
 def _join_aligned(source: Node, node: Node, joined: _AxisSets) -> None:
-    """Axes of equal extents, counted from the last."""
+    """Unify axes of equal extents, aligned at the last axis."""
     ahead = node.ndim - source.ndim
     for axis, n in enumerate(source.shape):
         if n == node.shape[axis + ahead]:
@@ -322,7 +321,7 @@ def _join_aligned(source: Node, node: Node, joined: _AxisSets) -> None:
 
 
 def _join_reshaped(node: Node, joined: _AxisSets) -> None:
-    """Axes of equal extents with as much before them; the others are no lanes."""
+    """Unify axes of equal extents with equal sizes before them; the others are not lanes."""
     source = node.sources[0]
     before = {(math.prod(node.shape[:axis]), n): axis for axis, n in enumerate(node.shape) if n > 1}
     for axis, n in enumerate(source.shape):
@@ -335,7 +334,7 @@ def _join_reshaped(node: Node, joined: _AxisSets) -> None:
 
 
 def _join_moved(node: Node, joined: _AxisSets) -> None:
-    """Axes of which every element stays where it is."""
+    """Unify the axes along which no element moves."""
     for source in node.sources:
         for axis, n in enumerate(source.shape):
             turned = node.op is FLIP and axis in node.attrs["axes"]

@@ -1,20 +1,21 @@
-"""Code motion out of loops: what a step computes and need not is computed before the loop, or after it, for all steps.
+"""Loop code motion: work that a step does not need to do itself moves before or after the loop, for all steps at once.
 
-`loop_dce`: carries that lead to no result, results that nobody reads, equal operands; a carry that no step changes is a
-constant, a number is part of the body, and a result that is what the steps read is that.
+`loop_dce`: removes carries that lead to no result, unread results and duplicate operands. A carry that no step changes
+becomes a constant, a number becomes part of the body, and a result that equals a sequence the steps read becomes that
+sequence.
 
-`loop_invariants`: what is the same in every step is computed once, before a `scan` or `while_loop`. Movement stays
-where it is, as index maps cost nothing; what could fail leaves only a loop that has a first step.
+`loop_invariants`: computes what is the same in every step once, before a `scan` or `while_loop`. Movement ops stay in
+the loop, as index maps are free. An op that may fail moves only out of a loop that has at least one step.
 
-`loop_inputs`: products of the steps' inputs that do not depend on a carry are one product for all steps before the
-scan, together with what is done to them element by element: an LSTM's `x @ W + b`. What an earlier scan has computed in
-its steps is not computed again but stacked there: see `loop_kept`.
+`loop_inputs`: products of the steps' inputs that depend on no carry become one product for all steps before the scan,
+together with the elementwise ops on it: an LSTM's `x @ W + b`. If an earlier scan computes the same product in its
+steps, that scan stacks it instead: see `loop_kept`.
 
-`loop_outputs`: products that no carry depends on are one product for all steps after the scan, from their operands,
-which are stacked instead of their results: a readout `h @ W`, or the cotangents of a step's inputs.
+`loop_outputs`: products that no carry depends on become one product for all steps after the scan. The scan stacks their
+operands instead of their results: a readout `h @ W`, or the cotangents of a step's inputs.
 
-What is moved before or after a loop is stored for all steps, so it has to be worth that: `INTENSITY` floating-point
-operations for each byte that is stored in addition.
+A value moved out of a loop is stored for all steps, so the move must be worth it: `INTENSITY` floating-point operations
+per additional byte stored.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from wengert.ops.op import picks
 
 @for_ops(SCAN)
 def loop_dce(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with scans that carry, read and stack what is needed.
+    """The graph with scans that carry, read and stack only what is needed.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -87,7 +88,9 @@ def _trimmed(node: Node, picked: Collection[int]) -> Sequence[Node | None] | Non
     if size == before or not spend(node, lambda: f"scan goes from {before} operands and results to {size}"):
         return None
     inputs = [*loop.fixed, *loop.carried, *loop.items]
-    body = loop_dce(Graph(inputs, [*loop.next, *loop.ys], nodes=loop.nodes), HOST_TARGET)  # what it has no use for now
+    body = loop_dce(
+        Graph(inputs, [*loop.next, *loop.ys], nodes=loop.nodes), HOST_TARGET
+    )  # operands that are no longer used
     loop.nodes, loop.next, loop.ys = list(body.nodes), list(body.outputs[: len(kept)]), list(body.outputs[len(kept) :])
     made = loop.record()
     results |= {i: made[k] for k, i in enumerate(kept)} | {i: made[len(kept) + k] for i, k in places.items()}
@@ -96,7 +99,7 @@ def _trimmed(node: Node, picked: Collection[int]) -> Sequence[Node | None] | Non
 
 
 def _with_numbers(loop: OpenScan) -> None:
-    """Have the body, and those of scans inside, hold the numbers that it reads: there they can be computed with."""
+    """Put literals that the body (or an inner scan) reads into the body, where they can be folded."""
     numbers = {given: source for given, source in zip(loop.fixed, loop.constants) if source.op is LITERAL}
     if not numbers:
         return
@@ -118,7 +121,7 @@ def _with_numbers(loop: OpenScan) -> None:
 
 
 def _given(loop: OpenScan, y: Node) -> Callable[[], Node] | None:
-    """How a stacked output is had that no step computes, if none does."""
+    """A replacement for a stacked output that no step computes, if there is one."""
     if y in loop.items:
         whole = loop.xs[loop.items.index(y)]
         return lambda: whole
@@ -133,7 +136,7 @@ def _size(loop: OpenScan) -> int:
 
 
 def _merge_equal(loop: OpenScan) -> None:
-    """Have the body read each operand by one input."""
+    """Let the body read each operand through a single input."""
     replacing: dict[Node, Node] = {}
     for sources, inputs in ((loop.constants, loop.fixed), (loop.xs, loop.items)):
         first: dict[Node, Node] = {}
@@ -162,7 +165,7 @@ def _needed_carries(loop: OpenScan, picked: Collection[int]) -> set[int]:
 
 @for_ops(SCAN, WHILE)
 def loop_invariants(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with what no step changes computed before its loops.
+    """The graph with loop-invariant values computed before their loops.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -190,7 +193,7 @@ def _out_of_scan(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
 
 def _out_of_while(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
     if node.attrs["lanes"] is not None:
-        return None  # its graphs are those of one lane
+        return None  # its graphs describe one lane
     n = node.attrs["constants"]
     graphs = {name: node.attrs[name] for name in ("test", "step")}
     found = {k: _worth_moving(g.nodes, g.inputs[:n], g.outputs, may_fail=False) for k, g in graphs.items()}
@@ -208,7 +211,7 @@ def _out_of_while(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
 
 
 def _reading(body: Graph, n: int, values: Sequence[Node], own: Collection[Node]) -> Graph:
-    """A body with values as further constants, some of which it computed itself."""
+    """A body that takes values as additional constants, including some that it used to compute."""
     inputs = [placeholder_for(value) for value in values]
     replacing = {value: given for value, given in zip(values, inputs) if value in own}
     nodes = []
@@ -223,7 +226,7 @@ def _reading(body: Graph, n: int, values: Sequence[Node], own: Collection[Node])
 
 
 def _worth_moving(nodes: Sequence[Node], fixed: Sequence[Node], outputs: Sequence[Node], may_fail: bool) -> list[Node]:
-    """The values that are the same in every step, cost something, and are read by what is not."""
+    """The invariant values that cost something and are read by values that vary."""
     same = invariants([node for node in nodes if may_fail or not node.op.can_fail], fixed)
     worth = {node for node in nodes if node in same and _costs(node)}
     moved = leading_to(nodes, worth)
@@ -232,7 +235,7 @@ def _worth_moving(nodes: Sequence[Node], fixed: Sequence[Node], outputs: Sequenc
 
 
 def _costs(node: Node) -> bool:
-    """Whether a value is computed, and is no larger than what it is computed from or dear."""
+    """Whether a value needs arithmetic, and is either no larger than its operands or expensive."""
     if type(node.dtype) is tuple or not node.sources:
         return False
     if node.op.kind == "elementwise":
@@ -241,7 +244,7 @@ def _costs(node: Node) -> bool:
 
 
 def _cone(nodes: Sequence[Node], values: Sequence[Node]) -> list[Node]:
-    """The nodes that values are computed from, and these."""
+    """These values and all nodes that they are computed from."""
     needed = leading_to(nodes, values)
     return [node for node in nodes if node in needed]
 
@@ -270,7 +273,7 @@ def loop_inputs(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _input_products(loop: OpenScan) -> set[Node]:
-    """The products of what is stepped over, and what follows them element by element."""
+    """The products of the sequences stepped over, and the elementwise ops that follow them."""
     known = invariants([one for one in loop.nodes if moves(one) or not one.sources], [*loop.fixed, *loop.items])
     stepwise = depending(loop.nodes, loop.items) & known
     chosen: set[Node] = set()
@@ -298,14 +301,14 @@ def _before_scan(node: Node, picked: Collection[int]) -> Sequence[Node] | None:
 
 
 def _is_product(node: Node) -> bool:
-    """Whether an op does so much for a byte of its result that it is worth to store that."""
+    """Whether an op does enough work per byte of its result to be worth storing."""
     if node.op.kind != "opaque" or type(node.dtype) is tuple:
         return False
     return node.op.flops(node) >= INTENSITY * bytes_of(node)
 
 
 def _follows(node: Node, chosen: Collection[Node]) -> bool:
-    """Whether an elementwise op may be done to a product for all steps, in the memory that the product takes."""
+    """Whether an elementwise op can be applied to a product of all steps without taking more memory."""
     if node.op.kind != "elementwise":
         return False
     sizes = [source.size * source.dtype.itemsize for source in node.sources if source in chosen]
@@ -360,7 +363,7 @@ def _after_scan(node: Node, picked: Collection[int]) -> Sequence[Node | None] | 
 
 
 def _read_by(loop: OpenScan, sunk: Collection[Node], same: Collection[Node]) -> tuple[list[Node], set[Node]]:
-    """What a loop has to stack for nodes that leave it, and the movement that leaves with them."""
+    """What a loop must stack for nodes that leave it, and the movement ops that leave with them."""
     values: dict[Node, None] = {}
     paths: set[Node] = set()
     for node in loop.nodes:
@@ -373,7 +376,7 @@ def _read_by(loop: OpenScan, sunk: Collection[Node], same: Collection[Node]) -> 
 
 
 def _pays(loop: OpenScan, sunk: set[Node], same: Collection[Node]) -> bool:
-    """Whether what nodes of a loop compute is worth what is stacked for them beside what was stacked anyway."""
+    """Whether the work of nodes that leave a loop justifies what is stacked for them in addition."""
     values, _ = _read_by(loop, sunk, same)
     left = set(loop.ys) - sunk
     if not all(may_be_stacked(value) for value in values if value not in left):

@@ -1,15 +1,15 @@
 """`loop_sums`: sums over steps leave their loops as one product over all steps.
 
 In reverse mode a scan carries the cotangent of each of its constants, and every step adds to it: `dW + x.T @ g`. Where
-nothing else reads such a carry, what it adds up is computed after the loop, from operands that are stacked: the sum
-over the steps of products over a depth is one product over the depths of all steps, which is as fast as a product gets.
+nothing else reads such a carry, the total is computed after the loop, from stacked operands: the sum over steps of
+products over a depth is one product over the concatenated depth, which is as fast as a product gets.
 
-Which ops may be joined like this, they say by their `factors`: a factor that is summed, cut into blocks, gives parts
-that add up, so parts that are added up are the op of the joined blocks. That holds for matrix products, sums, and
-convolutions by their weights. What only moves or casts a result is done to the sum.
+An op's `factors` say whether its steps can be joined like this: cutting a summed factor into blocks gives partial
+results that add up, so results that are added up equal the op on the concatenated blocks. This holds for matrix
+products, sums, and weight gradients of convolutions. Ops that only move or cast a result are applied to the sum.
 
-An operand that the loop steps over anyway costs nothing, nor does one that is stacked already (a bias is the sum of
-what its weight multiplies); others have to be worth their memory, see `INTENSITY`. Neighbours: `loop_motion`, `loops`.
+Operands that the loop steps over anyway, or that are stacked already, cost nothing (a bias gradient sums what the
+weight gradient multiplies); others must be worth their memory, see `INTENSITY`. Neighbours: `loop_motion`, `loops`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from wengert.ops.op import Op
 
 @for_ops(SCAN)
 def loop_sums(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with sums over the steps of scans computed after them.
+    """The graph with sums over the steps of scans computed after the scans.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -61,7 +61,7 @@ def loop_sums(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A carry that adds something up: its number, what each step adds (or subtracts), and the ops that make it."""
+    """A carry that accumulates: its number, what each step adds or subtracts, and the ops that compute it."""
 
     carry: int
     terms: tuple[tuple[Op, Node], ...]
@@ -69,7 +69,7 @@ class _Sum:
 
     @property
     def flops(self) -> int:
-        """What a step computes for it."""
+        """The floating-point operations per step."""
         return sum(core.op.flops(core) for core in self.cores)
 
 
@@ -113,7 +113,7 @@ def _sums(loop: OpenScan, same: Collection[Node]) -> Iterator[_Sum]:
 
 
 def _terms(loop: OpenScan, i: int, readers: Mapping[Node, int]) -> list[tuple[Op, Node]]:
-    """What is added to a carry to give the next one; nothing where that is not all that happens to it."""
+    """The terms added to a carry to give its next value; nothing if anything else happens to it."""
     before, node = loop.carried[i], loop.next[i]
     leading, found = depending(loop.nodes, [before]), list[tuple[Op, Node]]()
     while node is not before:
@@ -131,7 +131,7 @@ _LINEAR = frozenset((CAST, negative))
 
 
 def _cores(node: Node, same: Collection[Node], computed: Collection[Node]) -> list[Node]:
-    """The ops, joined over all steps, of whose results a term is made; nothing where there is another op on the way."""
+    """The ops, joined over all steps, whose results make up a term; nothing if another op lies in between."""
     if node not in computed or node in same or type(node.dtype) is tuple or node.dtype not in INEXACT:
         return []
     if node.op is add and all(source.shape == node.shape for source in node.sources):
@@ -143,14 +143,14 @@ def _cores(node: Node, same: Collection[Node], computed: Collection[Node]) -> li
 
 
 def _is_linear(node: Node) -> bool:
-    """Whether an op may as well be done to the sum of its operands."""
+    """Whether an op may be applied to the sum of its operands instead."""
     if len(node.sources) != 1:
         return False
     return node.op.kind == "movement" or (node.op in _LINEAR and node.sources[0].dtype in INEXACT)
 
 
 def _summed_factor(node: Node, same: Collection[Node]) -> Hashable | None:
-    """The factor along which the operands of all steps may be joined: one that is summed, and all that vary have."""
+    """The summed factor along which the operands of all steps can be joined; every varying operand must have it."""
     found = factors(node)
     for factor, how in found.reduction.items():
         axes = [labels.count(factor) for labels in found.sources]
@@ -169,7 +169,7 @@ products of its loop from being one kernel."""
 
 
 def _worth_taking(loop: OpenScan, same: Collection[Node], sums: Iterator[_Sum], target: Target) -> list[_Sum]:
-    """The sums that are worth what has to be stacked for them, those with the most work for a byte first."""
+    """The sums that justify what must be stacked for them, those with the most work per byte first."""
     left, taken = list(sums), list[_Sum]()
     while left:
         stored = set(_stored(loop, same, taken))
@@ -184,7 +184,7 @@ def _worth_taking(loop: OpenScan, same: Collection[Node], sums: Iterator[_Sum], 
 
 
 def _stored(loop: OpenScan, same: Collection[Node], sums: Sequence[_Sum]) -> list[Node]:
-    """The values that have to be stacked for sums."""
+    """The values that must be stacked for sums."""
     return _operands(loop, same, [core for one in sums for core in one.cores])
 
 
@@ -215,9 +215,9 @@ def _total(node: Node, outside: Stacked, same: Collection[Node], loop: OpenScan)
 
 
 def _joined(node: Node, axis: int, outside: Stacked, loop: OpenScan) -> Node:
-    """A value of all steps, one after another along an axis.
+    """The values of all steps, concatenated along an axis.
 
-    What is transposed in a step is joined first: a product reads a transpose as it lies.
+    What a step transposes is joined first: a product reads a transpose in place.
     """
     base, path = base_of(node, loop.computed)
     if path and all(one.op is PERMUTE for one in path):

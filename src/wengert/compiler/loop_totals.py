@@ -1,7 +1,7 @@
-"""Totals over lanes: carries to which each step adds sums over lanes and nothing else, as gradients of what all share.
+"""Totals over lanes: carries to which each step adds only sums over lanes, such as gradients of shared parameters.
 
-In: the graph of a body. Out: by the number of a carry, the values on the way from the sums to it. A lane has a part of
-each, which are added up when all lanes have ended.
+In: the graph of a body. Out: for each such carry, the values between the sums and the carry. Each lane keeps a partial
+total, and these are added when all lanes have ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCALING = (e.multiply, e.safe_multiply)
 
 
 def totals_of(graph: Graph, carries: Sequence[tuple[int, int]]) -> dict[int, list[Node]]:
-    """The carries to which a step adds sums and nothing else, by number: with the nodes from the sums to the carry."""
+    """The carries to which a step adds only sums, by number, with the nodes from the sums to the carry."""
     uses: dict[Node, int] = {}
     for read in (graph.outputs, *(node.sources for node in graph.nodes)):
         for node in read:
@@ -40,9 +40,9 @@ def totals_of(graph: Graph, carries: Sequence[tuple[int, int]]) -> dict[int, lis
 
 
 def _sums_to(node: Node) -> list[Node] | None:
-    """The nodes between a value and the sums that it is added up from; None if it is made from anything else.
+    """The nodes between a value and the sums that it adds; None if it is made from anything else.
 
-    A scan inside that begins with zero adds sums up as well: the gradient of what all lanes share, of a segment.
+    An inner scan that starts at zero counts as a sum: the gradient, within a segment, of a shared value.
     """
     found, agenda = list[Node](), [node]
     while agenda:
@@ -63,7 +63,7 @@ def _sums_to(node: Node) -> list[Node] | None:
 
 
 def reads_a_part(node: Node, parts: Collection[Node]) -> bool:
-    """Whether a value that is on no way to a total is one of a scan inside that is, or of another with its body."""
+    """Whether a value off the paths to totals comes from an inner scan on such a path, or one with the same body."""
     if node.op is not PICK or node.sources[0].op is not SCAN or node in parts:
         return False
     scan, k = node.sources[0], node.attrs["index"]
@@ -71,7 +71,7 @@ def reads_a_part(node: Node, parts: Collection[Node]) -> bool:
 
 
 def _total_of_steps(scan: Node, k: int) -> list[Node] | None:
-    """The nodes by which the steps of a scan add up a carry that begins with zero; None if they do not."""
+    """The nodes by which a scan's steps accumulate a carry that starts at zero; None if they do not."""
     c, n = scan.attrs["constants"], scan.attrs["carries"]
     if k >= n or not _is_zero(scan.sources[c + k]):
         return None

@@ -1,8 +1,8 @@
-"""Loops as passes see them: a scan taken apart, the code of its body recorded over all steps, and scans replaced.
+"""Loops as passes see them: opening a scan, recording body code over all steps, and replacing scans.
 
-In: a graph, and a function that says for a loop what is recorded in its place. Out: the graph with it. `OpenScan` is a
-scan that is open for changes: sources, inputs and outputs may be added and left out, and `record` makes a scan of it.
-`Stacked` records nodes of a body for all steps at once by their batching rules, the steps being the lanes.
+In: a graph, and a function that records a replacement for a loop. Out: the graph with the replacement. `OpenScan` is a
+scan that can be edited: sources, inputs and outputs may be added or removed, and `record` makes a scan of it again.
+`Stacked` records nodes of a body for all steps at once by their batching rules, with the steps as lanes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTENSITY = 8
 
 @dataclass
 class OpenScan:
-    """A scan that is being changed: what it reads, and its body's inputs and outputs, by their parts."""
+    """A scan under construction: its operands, and its body's inputs and outputs by role."""
 
     node: Node
     constants: list[Node]
@@ -43,7 +43,7 @@ class OpenScan:
         return int(self.node.attrs["steps"])
 
     def stack(self, value: Node) -> int:
-        """The number of the stacked output that a value of the body is, which becomes one if it is none."""
+        """The number of the stacked output that holds a value of the body, added if there is none."""
         if value not in self.ys:
             self.ys.append(value)
         return self.ys.index(value)
@@ -54,7 +54,7 @@ class OpenScan:
         return frozenset(self.nodes)
 
     def drop_unread(self) -> None:
-        """Leave out nodes that lead to no output, and constants and xs that no node reads."""
+        """Drop nodes that lead to no output, and constants and xs that no node reads."""
         needed = leading_to(self.nodes, [*self.next, *self.ys])
         self.nodes = [node for node in self.nodes if node in needed]
         constants = [(s, i) for s, i in zip(self.constants, self.fixed) if i in needed]
@@ -63,7 +63,7 @@ class OpenScan:
         self.xs, self.items = [s for s, _ in items], [i for _, i in items]
 
     def record(self) -> tuple[Node, ...]:
-        """The loop as it is now: final carries and stacked outputs. What its body does not need is left out."""
+        """Record the loop in its current form: final carries and stacked outputs, without what its body never reads."""
         if not self.next and not self.ys:
             return ()
         fixed, items = dict(zip(self.fixed, self.constants)), dict(zip(self.items, self.xs))
@@ -76,7 +76,7 @@ class OpenScan:
         return picks(SCAN(*sources, **{**self.node.attrs, **attrs, "body": body}))
 
     def replace(self, replacing: dict[Node, Node]) -> None:
-        """Have the body read other values in place of some."""
+        """Let the body read other values in place of some."""
         nodes = []
         for node in self.nodes:
             if node in replacing:
@@ -91,7 +91,7 @@ class OpenScan:
 
 
 def opened(node: Node) -> OpenScan:
-    """A scan, taken apart."""
+    """A scan as an `OpenScan`."""
     body, c, n = node.attrs["body"], node.attrs["constants"], node.attrs["carries"]
     sources, inputs, outputs = list(node.sources), list(body.inputs), list(body.outputs)
     return OpenScan(
@@ -145,12 +145,12 @@ def replaced(graph: Graph, op: Op, change: Change) -> Graph:
 
 
 def is_constant(node: Node) -> bool:
-    """Whether a body reads a node that has a value of its own."""
+    """Whether a node that a body reads holds its own value."""
     return node.op is LITERAL or node.op is DATA or has_array(node)
 
 
 def leading_to(nodes: Sequence[Node], values: Iterable[Node]) -> set[Node]:
-    """The nodes that some values are computed from, and these."""
+    """These values and all nodes that they are computed from."""
     found = set(values)
     for node in reversed(nodes):
         if node in found:
@@ -159,14 +159,14 @@ def leading_to(nodes: Sequence[Node], values: Iterable[Node]) -> set[Node]:
 
 
 def bytes_of(node: Node) -> int:
-    """The memory that one value takes."""
+    """The size of one value in memory."""
     return int(node.size * node.dtype.itemsize)
 
 
 def moves(node: Node) -> bool:
-    """Whether a node's op may be computed for all steps at once, or at another time.
+    """Whether a node may be computed for all steps at once, or at another time.
 
-    What stands behind a barrier is computed where it is on purpose, as the segments of a scan are.
+    A value behind a barrier is deliberately computed where it is, like the segments of a scan.
     """
     if node.op.batch is None or node.op.collective or node.op is RECOMPUTE_BARRIER:
         return False
@@ -174,12 +174,12 @@ def moves(node: Node) -> bool:
 
 
 def may_be_stacked(node: Node) -> bool:
-    """Whether a value may be kept for all steps: not what a loop inside the body gives, with its own steps."""
+    """Whether a value may be kept for all steps; not results of an inner loop, which has its own steps."""
     return node.op is not PICK or node.sources[0].op.kind != "function"
 
 
 def invariants(nodes: Sequence[Node], fixed: Iterable[Node]) -> set[Node]:
-    """The nodes of a body that are the same in every step, and the inputs that are."""
+    """The nodes and inputs of a body that are the same in every step."""
     known = set(fixed)
     for node in nodes:
         if not node.op.collective and all(source in known or is_constant(source) for source in node.sources):
@@ -188,7 +188,7 @@ def invariants(nodes: Sequence[Node], fixed: Iterable[Node]) -> set[Node]:
 
 
 def base_of(node: Node, nodes: Collection[Node]) -> tuple[Node, list[Node]]:
-    """The value that a node only moves, as far as that is not larger; and the nodes that move it, in order."""
+    """The value below movement ops, as long as it is not larger, and those ops in order."""
     path: list[Node] = []
     while node in nodes and node.op.kind == "movement" and moves(node) and len(node.sources) == 1:
         (source,) = node.sources
@@ -203,14 +203,14 @@ def base_of(node: Node, nodes: Collection[Node]) -> tuple[Node, list[Node]]:
 
 
 class Stacked:
-    """Nodes of a body recorded outside its loop: for all steps at once what differs from step to step."""
+    """Nodes of a body recorded outside its loop, for all steps at once where they differ from step to step."""
 
     def __init__(self, once: Iterable[tuple[Node, Node]], whole: Iterable[tuple[Node, Node]] = ()) -> None:
         self.once = dict(once)
         self.whole = dict(whole)  # with the steps as their first axis
 
     def record(self, nodes: Iterable[Node]) -> None:
-        """Record nodes of the body, in their order, whose sources are known by now."""
+        """Record nodes of the body, in order; their sources must be recorded already."""
         for node in nodes:
             if node not in self.whole and node not in self.once:
                 with recorded_as(node.location, False):
@@ -229,6 +229,6 @@ class Stacked:
 
 
 def placeholder_for(node: Node) -> Node:
-    """An input of a body for a value that it computed."""
+    """An input of a body that stands for a value the body used to compute."""
     with recorded_as(node.location, False):
         return bodies.placeholder_like(node)

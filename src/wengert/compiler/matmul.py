@@ -1,25 +1,23 @@
-"""Matrix products: small equal ones become a batch, transposed ones products of transposes, thin ones loops.
+"""Matrix products: batch small equal ones, rewrite transposed results, and turn thin products into loops.
 
-`batch_matmul`: independent products of the same shapes are done in one call. A product of a few thousand operations
-costs less than the call that does it (a launch on a GPU, a BLAS call on a CPU), so a loop over heads, experts or time
-steps that a user wrote in Python gains. Operands are joined along a new first axis; one that all of the products share
-is not (a batch broadcasts); slices of one value, joined again, are that value (`simplify` sees to it). Independence is
-by depth: the number of products on the longest way to a node. Two of the same depth never depend on each other, and all
-that a product of depth d needs has depth d - 1 at most, so any number of groups merge at once. Products with a common
-left operand and weights too large to count as small (q, k, v projections) stay apart: joining those weights copies them
-at every step, which costs about what the larger product saves.
+`batch_matmul`: independent products of equal shapes run in one call. A product of a few thousand operations costs less
+than the call itself (a launch on a GPU, a BLAS call on a CPU), so a Python loop over heads, experts or time steps
+gains. Operands are joined along a new first axis; an operand that all products share is broadcast instead. Slices of
+one value that are joined again become that value (`simplify` sees to it). Independence follows from depth, the number
+of products on the longest path to a node: two products of equal depth never depend on each other, and a product of
+depth d only needs products up to depth d - 1, so any number of groups merge at once. Products with a common left
+operand and larger weights (q, k, v projections) stay apart: joining the weights copies them at every step, which costs
+about as much as the larger product saves.
 
-`transpose_matmul`: what reads only the transpose of a @ b reads b' @ a'. A product takes its operands transposed for
-nothing, while a kernel that reads its result transposed goes through memory in steps of a row: so the gradient of a
-layer's weight comes out as the weight lies, and the update is a straight loop. The sums are added up in the order that
-the other product has.
+`transpose_matmul`: if only the transpose of a @ b is read, it becomes b' @ a'. A product reads transposed operands for
+free, while a kernel that reads a transposed result strides through memory. So a weight's gradient has the layout of the
+weight, and the update is a contiguous loop. The sums are added in the order of the other product.
 
-`gemv_to_reduction`: a product with a row or a column (a layer with one output, its gradients) becomes a multiplication
-and a sum, and one over a depth of one a multiplication. Such a product moves each number once, as a loop does, but a
-loop is one kernel with what comes before and after it. The sums are added up in another order. On a GPU one row by a
-matrix is a loop in half precision, too, as a token of a text that is being generated is: its products stay float32
-until they are summed. And so is attention of one query: a block for each head, which looks at one key after the other,
-would leave most of the device idle.
+`gemv_to_reduction`: a product with a single row or column (a layer with one output, its gradients) becomes a
+multiplication and a sum; one with depth 1 becomes a multiplication. It moves each number once, as a loop does, but a
+loop fuses with its neighbours. The sums are added in another order. On a GPU a half-precision row times a matrix, as in
+generating one token, becomes a loop too: its products stay float32 until they are summed. So does attention of one
+query: with a block per head that visits the keys in sequence, most of the device would be idle.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ SMALL = 1 << 16
 
 
 def batch_matmul(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with equal small products merged; the graph itself where there are none."""
+    """The graph with small equal products merged; the same graph if there are none."""
     depths = _depths(graph)
     groups = [group for group in _equals(graph, depths) if _merges(group)]
     return _merged(graph, depths, groups) if groups else graph
@@ -55,7 +53,7 @@ def _merges(group: list[Node]) -> bool:
 
 
 def _depths(graph: Graph) -> dict[Node, int]:
-    """The number of products on the longest way to each node."""
+    """The number of products on the longest path to each node."""
     depths: dict[Node, int] = {}
     for node in graph.nodes:
         depth = 0
@@ -71,7 +69,7 @@ def operations(node: Node) -> int:
 
 
 def _equals(graph: Graph, depths: dict[Node, int]) -> list[list[Node]]:
-    """Groups of small products that can be one: of the same depth, shapes, dtype and device."""
+    """Groups of small products that can be merged: of equal depth, shapes, dtype and device."""
     groups: dict[Hashable, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         if node.op is MATMUL and 0 < operations(node) <= SMALL and node.sources[0].ndim == node.sources[1].ndim:
@@ -96,12 +94,12 @@ def _merged(graph: Graph, depths: dict[Node, int], groups: Sequence[list[Node]])
 
 
 def _by_depth(graph: Graph, depths: dict[Node, int]) -> list[Node]:
-    """The nodes in an order in which all that a product's group reads comes before the group."""
+    """The nodes in an order in which everything that a group of products reads precedes the group."""
     return sorted(graph.nodes, key=lambda node: (depths[node], node.op is not MATMUL))
 
 
 def _merge_group(group: list[Node], replacing: dict[Node, Node]) -> None:
-    """Record one product for a group; the results are its slices, or all of it where the products are the same."""
+    """Record one product for a group; the results are its slices, or all of it if the products are identical."""
     first = group[0]
     with recorded_as(first.location, first.tracked):
         lefts, rights = ([replacing.get(s, s) for s in sources] for sources in zip(*[n.sources for n in group]))
@@ -113,13 +111,13 @@ def _merge_group(group: list[Node], replacing: dict[Node, Node]) -> None:
 
 
 def _joined(operands: Sequence[Node]) -> Node:
-    """The operands along a new first axis; an operand they all share as it is, for the batch to broadcast."""
+    """The operands along a new first axis; an operand shared by all is left to broadcast."""
     first = operands[0]
     return first if all(operand is first for operand in operands) else stack(operands)
 
 
 def _in_order(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
-    """The new graph's nodes. What was recorded anew came after what it reads, so serials order them."""
+    """The nodes of the new graph, ordered by serial number: a new node is recorded after its operands."""
     outside = {*graph.inputs, *graph.captured()}
     found: set[Node] = set()
     agenda = list(outputs)
@@ -135,7 +133,7 @@ def _in_order(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
 
 
 def transpose_matmul(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with transposed products as products of transposes; the graph itself where there are none.
+    """The graph with transposed products rewritten as products of transposes; the same graph if there are none.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -186,7 +184,7 @@ def _product_of_transposes(product: Node) -> list[Node]:
 
 
 def gemv_to_reduction(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with thin products as loops; the graph itself where there are none.
+    """The graph with thin products rewritten as loops; the same graph if there are none.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -218,7 +216,7 @@ def _rule(node: Node) -> Node | None:
 
 
 def _one_row(node: Node) -> Node | None:
-    """A product of one row in half precision by a matrix."""
+    """A half-precision row times a matrix."""
     a, b = node.sources
     if b.ndim != 2 or not a.size or a.size != a.shape[-1] or b.shape[1] == 1 or not a.dtype is b.dtype is node.dtype:
         return None
@@ -232,7 +230,7 @@ def _one_row(node: Node) -> Node | None:
 
 
 def _one_query(node: Node) -> Node | None:
-    """Attention of one query of each head, without a mask or with one that says which keys are seen."""
+    """Attention of one query per head, without a mask or with one that says which keys are visible."""
     query, key, value, *masks = node.sources
     lead = node.shape[:-2]
     alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] == lead
@@ -257,8 +255,8 @@ def _wide(x: Node, shape: tuple[int, ...]) -> Node:
 
 
 def _summed(node: Node, matrix: Node, weights: Node, axis: int) -> Node:
-    """A matrix times a column, or one row times it, with the depth along an axis of the matrix."""
-    if made_by(matrix, PERMUTE) and matrix.attrs["axes"] == (1, 0):  # it is read as it lies in memory
+    """A matrix times a column, or a row times a matrix, where the depth is an axis of the matrix."""
+    if made_by(matrix, PERMUTE) and matrix.attrs["axes"] == (1, 0):  # it is read in place
         matrix, axis = matrix.sources[0], 1 - axis
     terms = e.multiply(matrix, reshape(weights, (1, weights.size) if axis else (weights.size, 1)))
     return reshape(SUM(terms, axes=(axis,), keepdims=True), node.shape)

@@ -1,11 +1,11 @@
-"""Memory, as passes and plan stages think of it: in whose memory a value lies, for how long, and which values have any.
+"""Memory, as passes and plan stages see it: storage, lifetimes, placement, and which values are materialised.
 
-- `storage`: in whose memory a value lies.
-- `live` and `best_fit`: for each step the values it reads and writes become lives, and lives become offsets in one
-  arena. Values whose lives overlap get places that do not; the largest are placed first, each into the smallest gap
+- `storage`: the node whose memory a value uses.
+- `live` and `best_fit`: the values that each step reads and writes give lifetimes, and lifetimes give offsets in one
+  arena. Values with overlapping lifetimes do not share memory; the largest are placed first, each into the smallest gap
   that holds it.
-- `materialize`: from an optimised graph to its *roots*, the values that a kernel writes to memory or makes on the way:
-  outputs, reductions, what opaque ops (matmul, convolution, ...) read, and what is too expensive to compute once for
+- `materialize`: the *roots* of an optimised graph, the values that a kernel writes to memory or computes on the way:
+  outputs, reductions, operands of opaque ops (matmul, convolution, ...), and values too expensive to recompute for
   every reader.
 """
 
@@ -28,14 +28,14 @@ from wengert.ops.reduce import MAX, MIN, reduces_in_loops
 
 
 def storage(node: Node) -> Node:
-    """The node in whose memory a value lies: a reshape lies where its source does, and so does a value read again."""
+    """The node whose memory a value uses: a reshape uses its source's, and so does a barrier."""
     while node.op.aliases:
         node = node.sources[0]
     return node
 
 
 def outputs_sharing(graph: Graph, inputs: Sequence[Node]) -> list[int]:
-    """The outputs that may be views of these inputs: reached through ops that only move elements."""
+    """The outputs that may be views of these inputs: reached only through ops that move elements."""
     if not inputs:
         return []
     reached = set(inputs)
@@ -55,14 +55,14 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Life(NamedTuple):
-    """The steps from which to which a value is needed."""
+    """The first and last step that need a value."""
 
     first: int
     last: int
 
 
 def lives(steps: Sequence[tuple[Sequence[Value], Sequence[Value]]]) -> dict[Value, Life]:
-    """When each value is needed, from (reads, writes) of every step."""
+    """The lifetime of each value, from the (reads, writes) of every step."""
     found: dict[Value, Life] = {}
     for number, (reads, writes) in enumerate(steps):
         for value in (*reads, *writes):
@@ -71,7 +71,7 @@ def lives(steps: Sequence[tuple[Sequence[Value], Sequence[Value]]]) -> dict[Valu
 
 
 def live(alive: Mapping[Value, Life], sizes: Mapping[Value, int]) -> list[int]:
-    """The bytes that are needed at every step."""
+    """The bytes that are live at every step."""
     changes = [0] * (max([life.last for life in alive.values()], default=-1) + 2)
     for value, life in alive.items():
         changes[life.first] += sizes[value]
@@ -97,7 +97,7 @@ def _rounded(size: int) -> int:
 
 
 def _best_gap(starts: Numbers, ends: Numbers, size: int) -> int:
-    """The start of the smallest gap between taken stretches that is large enough, or the end of them."""
+    """The start of the smallest sufficient gap between allocated ranges, or their end."""
     if not starts.size:
         return 0
     order = np.argsort(starts, kind="stable")
@@ -111,13 +111,13 @@ def _best_gap(starts: Numbers, ends: Numbers, size: int) -> int:
 # --- materialize ----------------------------------------------------------------------------------------------------
 
 
-RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which a value read by several kernels is computed in each
-DIVISIONS = 8  # the cost from which what is computed of a column's total is stored beside it
-LARGE = 1 << 18  # elements from which it counts what a value is read from
+RECOMPUTE_UP_TO = 12  # the cost (an addition is 1) up to which several readers each recompute a value
+DIVISIONS = 8  # the cost from which a function of a column's total is stored too
+LARGE = 1 << 18  # elements from which the operands' traffic counts
 
 
 def times(source: Node, node: Node) -> float:
-    """How often a source is computed for each element of a node: once a row if it is one number a row, else once."""
+    """How often a source is computed per element of a node: once a row for a row scalar, else once."""
     is_a_number_a_row = source.shape[-1:] in ((), (1,)) and node.shape[-1:] not in ((), (1,))
     return source.size / node.size if is_a_number_a_row and node.size else 1.0
 
@@ -125,9 +125,9 @@ def times(source: Node, node: Node) -> float:
 def stored_values(
     graph: Graph, inlined: Container[Node], operands: Callable[[Node], Iterable[Node]], large: float | None = None
 ) -> set[Node]:
-    """The values that get a group: those that memory must hold, reductions, and what is too expensive to repeat.
+    """The values that get a group: those that must be stored, reductions, and those too expensive to recompute.
 
-    From `large` elements on it counts what is read from memory, too.
+    From `large` elements on, the bytes read from memory count as well.
     """
     large = LARGE if large is None else large
     uses: dict[Node, int] = {}
@@ -162,10 +162,10 @@ def stored_values(
 
 
 def compared_with_extremes(graph: Graph) -> set[Node]:
-    """The values that are compared with their own maximum or minimum, as the derivatives of these do.
+    """The values that are compared with their own maximum or minimum, as in the derivatives of these.
 
-    Both must read the same bits. Computed twice, a value may differ in the last place (a product and a sum become one
-    rounding where the compiler likes, halves are rounded where they are stored), and then no element is the maximum.
+    Both must see the same bits. If the value is computed twice, the copies may differ in the last place (the compiler
+    may contract a product and a sum, and half precision rounds when stored), and then no element equals the maximum.
     """
     found: set[Node] = set()
     for node in graph.nodes:
@@ -178,14 +178,14 @@ def compared_with_extremes(graph: Graph) -> set[Node]:
 
 
 def _moved_from(node: Node) -> Node:
-    """What a value is, but for its dtype and the places of its elements."""
+    """The value below casts and movement ops."""
     while node.op.kind in ("movement", "identity") or node.op is CAST:
         node = node.sources[0]
     return node
 
 
 def _factors(node: Node, large: float) -> list[Node]:
-    """What every row of a large matrix of weights is multiplied by, on a GPU: it is computed once, not for each row."""
+    """The factors that every row of a large weight matrix is multiplied by, on a GPU: computed once, not per row."""
     if node.op is not multiply or is_host(node.device) or node.size < large:
         return []
     first, second = node.sources
@@ -194,7 +194,7 @@ def _factors(node: Node, large: float) -> list[Node]:
 
 
 def _statistics(node: Node, effort: Mapping[Node, float], large: float) -> list[Node]:
-    """What a large value on a GPU reads of its columns' totals, divisions among it: these finish it once."""
+    """What a large value on a GPU derives from its column totals, with divisions: finished once, not per element."""
     if is_host(node.device) or node.size < large:
         return []
     expensive = [source for source in node.sources if effort.get(source, 0) * times(source, node) > DIVISIONS]
@@ -215,30 +215,30 @@ def _is_few(node: Node, many: Node) -> bool:
 
 
 def _is_given(node: Node) -> bool:
-    """Whether a value is an input, but for its dtype and shape."""
+    """Whether a value is an input, up to its dtype and shape."""
     while node.op is CAST or node.op is RESHAPE:
         node = node.sources[0]
     return not node.sources
 
 
 def _narrowest(node: Node) -> Node:
-    """What a value is a wider copy of: that takes less memory, and widening costs nothing."""
+    """The narrower value that this one widens: it takes less memory, and widening is free."""
     while node.op is CAST and node.sources[0].dtype.itemsize < node.dtype.itemsize and node.sources[0].sources:
         node = node.sources[0]
     return node
 
 
 def _large_leaves(node: Node, leaves: Mapping[Node, tuple[Node, ...]]) -> tuple[Node, ...]:
-    """What is stored, about as large as a value, and read to compute it; the first few are enough to tell."""
+    """The stored values of about the same size that are read to compute a value; stops after a few."""
     large = [source for source in node.sources if source.size * 4 > node.size]
     return tuple(dict.fromkeys(leaf for source in large for leaf in leaves.get(source, (source,))))[:8]
 
 
 def reads_too_much(node: Node, leaves: Collection[Node], uses: int, large: float | None = None) -> bool:
-    """Whether computing a large value wherever it is used reads more from a GPU's memory than storing it would move.
+    """Whether recomputing a large value at each use would read more GPU memory than storing it would move.
 
-    Where that is the same it is stored if halves take part: the two passes of a normalization, and a stream to which
-    products are added, which is shorter to read than all that was added.
+    In a tie it is stored if half precision takes part: in the two passes of a normalisation, and in a residual stream,
+    where reading the sum is cheaper than reading all the terms that were added.
     """
     if node.size < (LARGE if large is None else large) or len(leaves) < 2:
         return False

@@ -1,11 +1,10 @@
-"""Movement of movement, reductions of what was repeated or reduced before, and picks of packs.
+"""Rules for movement of movement, reductions of repeated or reduced values, and picks of packs.
 
-Movement rules give the same bits. Of the reductions
-
-- a sum over axes along which a value was broadcast becomes a product with their size: exact for integers and where the
-  size is a power of two, otherwise rounded once where the reference rounds at each step;
-- a sum of a sum becomes one sum, added up in another order;
-- a sum of one element is that element, and a sum of -x the negative of one of x: the sign of a zero may differ.
+Movement rules preserve the bits. Of the reductions
+- a sum over broadcast axes becomes a product with their size: exact for integers and powers of two, otherwise rounded
+  once where the reference rounds at each step;
+- a sum of a sum becomes one sum, added in another order;
+- a sum of one element is that element, and a sum of -x is the negative of the sum of x: the sign of a zero may differ.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _KEEPING = frozenset((SUM, MAX, MIN, PROD, ALL, ANY))
 
 
 def reshape_again(node: Node) -> Node | None:
-    """A reshape of a reshape is one; one to the shape it has is none; a reduction keeps its axes or not by itself."""
+    """Merge a reshape of a reshape; drop a reshape to the same shape; let a reduction set `keepdims` itself."""
     x = node.sources[0]
     if x.shape == node.shape:
         return x
@@ -64,7 +63,7 @@ def _row(shape: Shape) -> Shape:
 
 
 def permute_again(node: Node) -> Node | None:
-    """A permutation of a permutation is one; one that only moves axes of size 1 is a reshape."""
+    """Merge a permutation of a permutation; one that only moves axes of size 1 becomes a reshape."""
     x, axes = node.sources[0], node.attrs["axes"]
     kept = [a for a in axes if x.shape[a] != 1]
     if kept == sorted(kept) or x.size <= 1:
@@ -76,7 +75,7 @@ def permute_again(node: Node) -> Node | None:
 
 
 def broadcast_again(node: Node) -> Node | None:
-    """A broadcast of a broadcast is one; one that adds only axes of size 1 is a reshape."""
+    """Merge a broadcast of a broadcast; one that only adds axes of size 1 becomes a reshape."""
     x = node.sources[0]
     if x.shape == node.shape:
         return x
@@ -95,7 +94,7 @@ def broadcast_again(node: Node) -> Node | None:
 
 
 def slice_again(node: Node) -> Node | None:
-    """A slice of a slice is one; a slice of just what was laid into zeros is that."""
+    """Merge a slice of a slice; a slice of exactly the part that was placed into zeros is that part."""
     x, starts, steps = node.sources[0], node.attrs["starts"], node.attrs["steps"]
     if x.shape == node.shape and not any(starts):
         return x
@@ -111,7 +110,7 @@ def slice_again(node: Node) -> Node | None:
 
 
 def place_again(node: Node) -> Node | None:
-    """What is laid into zeros that are laid into zeros is laid once."""
+    """Merge a placement into zeros of a value that was placed into zeros."""
     x, starts, steps = node.sources[0], node.attrs["starts"], node.attrs["steps"]
     if x.shape == node.shape and not any(starts):
         return x
@@ -123,7 +122,7 @@ def place_again(node: Node) -> Node | None:
 
 
 def flip_again(node: Node) -> Node | None:
-    """Flipped twice is not flipped; an axis of size 1 looks the same from both ends."""
+    """Drop a double flip; flipping an axis of size 1 does nothing."""
     x = node.sources[0]
     axes = {a for a in node.attrs["axes"] if x.shape[a] > 1}
     inner = made_by(x, FLIP)
@@ -138,7 +137,7 @@ def flip_again(node: Node) -> Node | None:
 
 
 def concat_of_parts(node: Node) -> Node | None:
-    """Neighbouring slices of one value joined again are a slice of it; what is empty joins nothing."""
+    """Adjacent slices of one value, joined again, are a slice of it; empty operands are dropped."""
     axis = node.attrs["axis"]
     parts = [source for source in node.sources if source.shape[axis]]
     if len(parts) == 1:
@@ -164,7 +163,7 @@ def concat_of_parts(node: Node) -> Node | None:
 
 
 def reduce_little(node: Node) -> Node | None:
-    """A reduction over axes of size 1, or over none, moves the value; a sum of no elements is 0."""
+    """A reduction over axes of size 1, or over none, is movement; a sum of no elements is 0."""
     x, axes = node.sources[0], node.attrs["axes"]
     if all(x.shape[a] == 1 for a in axes):
         return reshape(cast(x, node.dtype) if node.op in (ALL, ANY) else x, node.shape)
@@ -174,7 +173,7 @@ def reduce_little(node: Node) -> Node | None:
 
 
 def reduce_reduced(node: Node) -> Node | None:
-    """The sum of sums, the largest of the largest, ...: one reduction over all of the axes."""
+    """A sum of sums, a maximum of maxima, ...: one reduction over all of the axes."""
     x = node.sources[0]
     if not made_by(x, node.op):
         return None
@@ -189,7 +188,7 @@ def reduce_reduced(node: Node) -> Node | None:
 
 
 def reduce_repeated(node: Node) -> Node | None:
-    """Along an axis over which a value was broadcast a sum is a product, and the largest element is any of them."""
+    """Along a broadcast axis a sum is a product with its size, and the maximum is any of the elements."""
     x, axes = node.sources[0], node.attrs["axes"]
     if not made_by(x, BROADCAST) or 0 in x.shape:
         return None
@@ -218,7 +217,7 @@ def sum_of_negative(node: Node) -> Node | None:
 
 
 def _fits(count: int, node: Node) -> bool:
-    """Whether a count is a number of the node's dtype, exactly."""
+    """Whether the node's dtype represents a count exactly."""
     if node.dtype in COMPLEX or node.dtype is bool_:
         return False
     if node.dtype not in INEXACT:
@@ -230,7 +229,7 @@ def _fits(count: int, node: Node) -> bool:
 
 
 def pick_packed(node: Node) -> Node | None:
-    """One of the values packed together; a custom derivative's results are its first sources."""
+    """A pick of a pack is the packed value; the results of a custom derivative are its first sources."""
     x, index = node.sources[0], node.attrs["index"]
     if made_by(x, PACK) or made_by(x, CUSTOM_VJP) or made_by(x, CUSTOM_JVP) or made_by(x, IMPLICIT):
         return x.sources[index]

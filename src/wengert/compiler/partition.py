@@ -1,13 +1,13 @@
-"""Partition: the graph of one process, with global shapes, becomes the graph of a rank, along one axis of a mesh.
+"""Partition: turns a graph with global shapes into the graph of one rank, along one axis of a mesh.
 
-In: a graph, a group (one axis of a mesh), and how each input lies over its ranks. Out: the graph of any of the ranks,
-with the collectives it needs, and how each output lies. It is the same on all ranks: what is particular to one (its
-block of a value) is an op, `block`, until `localize`.
+In: a graph, a group (one axis of a mesh), and the state of each input over its ranks. Out: the graph of any of the
+ranks with the collectives it needs, and the states of the outputs. The graph is the same on all ranks: a rank's own
+block of a value is an op, `block`, until `localize`.
 
-Every value has a state (`states`), or several, each a node of the new graph. Of the ways to compute a node from blocks
-(`cuts`) the one that moves the fewest bytes is taken, the first of equals, so that every rank decides alike. Where none
-fits, a node's sources are gathered and it is computed whole, which is always right; `explain("partition")` says what
-that moves.
+Every value has one or more states (`states`), each a node of the new graph. Of the ways to compute a node from blocks
+(`cuts`), the one that moves the fewest bytes is chosen, the first in a tie, so that every rank decides alike. If none
+fits, the node's sources are gathered and it is computed whole, which is always correct; `explain("partition")` reports
+the bytes that this moves.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from wengert.ops.op import PACK, PICK
 
 
 class Option(NamedTuple):
-    """A way to compute a node, and the bytes that it moves."""
+    """A way to compute a node, and the bytes it moves."""
 
     moved: float
     cut: NodeCut
-    home: Sharded | None = None  # how the sources lay, where blocks are exchanged for this node only
-    place: int = 0  # of equal ones the option is taken whose sources are held so first
+    home: Sharded | None = None  # the sources' states before an exchange for this node
+    place: int = 0  # in a tie, the option whose sources had the state first wins
 
 
 @dataclass
 class Partitioned:
-    """The graph of a rank, how its outputs lie, and for which nodes values that are cut are gathered."""
+    """The graph of a rank, the states of its outputs, and the nodes for which distributed values are gathered."""
 
     graph: Graph
     outputs: list[State]
@@ -71,9 +71,9 @@ def partition(
 ) -> Partitioned:
     """The graph of a rank of a group.
 
-    `inputs` are the states of the graph's inputs, `outputs` those that some outputs must have. Blocks that are stored
-    are those of the ranks of `store`, where that is another group (see `parts`). If `exact`, what is stored is never
-    summed block by block: the order of additions would depend on how many there are.
+    `inputs` are the states of the graph's inputs, `outputs` the required states of some outputs. Stored blocks belong
+    to the ranks of `store`, if that is another group (see `parts`). If `exact`, a stored value is never summed block by
+    block, because the order of additions would depend on the number of blocks.
     """
     walk = _States(graph, group, store or group, exact)
     placed = walk.take(inputs)
@@ -93,7 +93,7 @@ def partition(
 
 
 class _States:
-    """The states that values have come to, node by node."""
+    """The states of each value, recorded node by node."""
 
     def __init__(self, graph: Graph, group: Group, store: Group, exact: bool) -> None:
         self.graph, self.group, self.store, self.exact = graph, group, store, exact
@@ -102,12 +102,12 @@ class _States:
         self.gathered: list[Gathered] = []
         self.wishes: dict[Node, Stored] = {}
         self.readers = _readers(graph)
-        self.homes: dict[Node, Sharded] = {}  # how the results lay that `exchanged` would give back
+        self.homes: dict[Node, Sharded] = {}  # the results' states that `exchanged` would restore
 
     # --- inputs and outputs -------------------------------------------------------------------------------------
 
     def take(self, inputs: Sequence[State]) -> list[Node]:
-        """Placeholders for the inputs in these states."""
+        """Create placeholders for the inputs in these states."""
         placed = []
         for node, state in zip(self.graph.inputs, inputs):
             if node in self.states:
@@ -124,7 +124,7 @@ class _States:
         return placed
 
     def resting(self, node: Node) -> State:
-        """The state in which a value that nobody asks for in particular is given back."""
+        """The state in which to return a value when no particular state is requested."""
         states = self.states[node]
         for state in states:
             if isinstance(state, (Sharded, Stored)):
@@ -134,7 +134,7 @@ class _States:
     # --- conversions --------------------------------------------------------------------------------------------
 
     def in_state(self, node: Node, state: State) -> Node:
-        """A value in a state, converted from the cheapest one that it is in."""
+        """A value in a given state, converted from the cheapest state available."""
         states = self.states[node]
         if state not in states:
             states[state] = self._converted(node, state)
@@ -180,13 +180,13 @@ class _States:
         return block(whole, state, self.group) if written is None else written
 
     def _cost(self, node: Node, state: State) -> float:
-        """The bytes that a rank sends to have a value in a state."""
+        """The bytes that a rank sends to bring a value into a state."""
         states = self.states[node]
         if state in states or WHOLE in states:
             return 0.0
         size, share = bytes_of(node), (self.n - 1) / self.n
         if any(isinstance(held, Stored) for held in states):
-            return 0.0  # what is stored is gathered to be worked with, whatever that moves
+            return 0.0  # stored values are gathered for use, whatever the cost
         axes = [held.axis for held in states if isinstance(held, Sharded)]
         if axes:
             is_exchanged = isinstance(state, Sharded) and any(axis != state.axis for axis in axes)
@@ -228,7 +228,7 @@ class _States:
             self.states[node] = self._with_home(self.states[node], home)
 
     def _options(self, node: Node) -> list[Option]:
-        """The best way to compute a node; for movement, which costs nothing, also the others that move nothing."""
+        """The best way to compute a node; for movement ops, which are free, also all others that send nothing."""
         found = [*self._cuts(node), *self._partial(node), self._option_whole(node)]
         best = min(found, key=lambda option: (option.moved, option.place))  # the first of the cheapest
         whole = [i for i, (s, w) in enumerate(zip(node.sources, best.cut.wanted)) if w is WHOLE and self._is_cut(s)]
@@ -253,7 +253,7 @@ class _States:
         return Option(moved, NodeCut(wanted, (WHOLE,) * _results(node), lambda xs: node.op(*xs, **node.attrs)))
 
     def _partial(self, node: Node) -> Iterable[Option]:
-        """Linear ops leave the sum over the ranks for later, where that sums no more bytes."""
+        """A linear op defers the sum over the ranks if that does not increase the bytes summed."""
         summed = [i for i, source in enumerate(node.sources) if self._is_partial(source)]
         if not summed or _results(node) != 1 or not is_linear(node, summed):
             return
@@ -266,7 +266,7 @@ class _States:
         yield Option(moved, NodeCut(wanted, (PARTIAL,), lambda xs: node.op(*xs, **node.attrs)))
 
     def _may_wait(self, source: Node) -> bool:
-        """Whether the sums of all that is made from a sum over the ranks move no more bytes than the sum itself."""
+        """Whether summing everything computed from a partial sum moves no more bytes than the sum itself."""
         readers = self.readers[source]
         if len(readers) == 1:
             return True
@@ -278,7 +278,7 @@ class _States:
         return self.states[node].keys() == {PARTIAL}
 
     def _cuts(self, node: Node) -> Iterable[Option]:
-        """The ways to compute a node from blocks: those that a source is held in first."""
+        """The ways to compute a node from blocks, those that match a source's current state first."""
         held = [[s for s in self.states[source] if isinstance(s, Sharded)] for source in node.sources]
 
         def runs(source: int, axis: int) -> set[int]:
@@ -289,7 +289,7 @@ class _States:
         if self.store == self.group:
             found += lookup_cuts(node, held, self.group)
         if any(self._is_cut(source) for source in node.sources):
-            # The last axis first: attention exchanges sequence for heads, not for the batch, which is data's to cut.
+            # The last axis first: attention exchanges the sequence for heads; the batch belongs to data parallelism.
             found += [one for one in reversed(along) if not self._is_native(node, one) and not one.reduction]
         home = self._home(node)
         for one in found:
@@ -303,15 +303,15 @@ class _States:
                 yield Option(self._moved(node, one), one)
 
     def _is_native(self, node: Node, cut: NodeCut) -> bool:
-        """Whether a source is held as a cut wants it."""
+        """Whether a source already has the state that a cut needs."""
         return any(w is not WHOLE and w in self.states[s] for s, w in zip(node.sources, cut.wanted))
 
     def _place(self, node: Node, cut: NodeCut) -> int:
-        """How many states its sources were held in before those that a cut wants."""
+        """The position, among a source's states, of those that a cut needs."""
         return sum(list(self.states[s]).index(w) for s, w in zip(node.sources, cut.wanted) if w in self.states[s])
 
     def _home(self, node: Node) -> Sharded | None:
-        """How the sources of a node lay at first that are cut, if they are alike, and its results could lie so too."""
+        """The common original state of a node's distributed sources, if its results could be in that state too."""
         cut = [list(self.states[x]) for x in node.sources if self._is_cut(x)]
         held = {next(state for state in states if isinstance(state, Sharded)) for states in cut}
         if len(held) != 1:
@@ -322,7 +322,7 @@ class _States:
         return home if all(len(s) > home.axis and {s[home.axis]} == sizes for s in shapes) else None
 
     def _with_home(self, states: dict[State, Node], home: Sharded) -> dict[State, Node]:
-        """A value that was made from exchanged blocks, also as its sources lay, which is how others will want it."""
+        """Add, for a value made from exchanged blocks, its sources' original state, which other nodes will want."""
         ((held, made),) = states.items()
         return {home: exchanged(made, held, home, self.group), **states}
 
@@ -339,7 +339,7 @@ class _States:
         return moved if native else moved + bytes_of(node) * (self.n - 1) / self.n
 
     def _may_store(self, node: Node, cut: NodeCut) -> bool:
-        """Whether what is stored may be worked on as it is: one by one, or moved, beside nothing that is cut."""
+        """Whether stored blocks may be used directly: one by one or moved, and not together with distributed values."""
         if self.exact and cut.reduction == "sum":
             return False
         if node.op.kind not in ("elementwise", "movement", "identity", "reduction"):
@@ -352,7 +352,7 @@ class _States:
         return state in self.states[source] or (self._is_partial(source) and self.wishes.get(source) == state)
 
     def _made(self, node: Node, option: Option) -> dict[State, Node]:
-        """What an option makes: a node, and the state that it is in."""
+        """The node that an option makes, with its state."""
         cut = option.cut
         locals_ = [self.in_state(source, wanted) for source, wanted in zip(node.sources, cut.wanted)]
         is_stored = any(isinstance(wanted, Stored) for wanted in cut.wanted)
@@ -373,7 +373,7 @@ class _States:
 
 
 def _is_away(cut: NodeCut, home: Sharded) -> bool:
-    """Whether blocks are exchanged for a cut, and its results can be exchanged back."""
+    """Whether a cut exchanges blocks and its results can be exchanged back."""
     return home not in cut.wanted and all(isinstance(s, Sharded) and s.axis != home.axis for s in cut.results)
 
 
@@ -393,7 +393,7 @@ def _results(node: Node) -> int:
 
 
 def _is_repeated(node: Node, axis: int) -> bool:
-    """Whether a broadcast value is the same all along an axis."""
+    """Whether a broadcast value is constant along an axis."""
     source = node.sources[0]
     at = axis - (node.ndim - source.ndim)
     return at < 0 or source.shape[at] == 1

@@ -1,10 +1,9 @@
-"""Parts: a graph for more parts than there are ranks becomes the graph of a rank that computes several of them.
+"""Parts: when there are more parts than ranks, each rank computes several of them in one graph.
 
 In: the graph that `partition` made for a group of P parts, and the group of the N ranks that share them. Out: the graph
-of a rank, in which every node that differs from part to part stands P / N times. A collective over the parts is carried
-out among a rank's own first, then among the ranks: sums go on in the same tree, so that any N gives the same bits.
-
-With one rank this is gradient accumulation over P micro-batches.
+of a rank, in which every node that differs from part to part occurs P / N times. A collective over the parts combines a
+rank's own parts first, then the ranks. Sums continue the same tree, so that any N gives the same bits. With one rank
+this is gradient accumulation over P micro-batches.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ def unroll(
     outputs: Sequence[State],
     marks: bool = False,
 ) -> Graph:
-    """The graph of a rank that computes `parts.size / ranks.size` parts, given the states of inputs and outputs.
+    """The graph of a rank that computes `parts.size / ranks.size` parts, from the states of inputs and outputs.
 
-    With `marks` what begins a part is a `microbatch`, from which a pipeline tells them.
+    With `marks` the start of each part is a `microbatch` node, by which a pipeline tells the parts apart.
     """
     walk = _Unrolled(parts, ranks, marks)
     placed = [walk.take(node, state) for node, state in zip(graph.inputs, inputs)]
@@ -79,7 +78,7 @@ class _Unrolled:
     def given(self, node: Node, state: State) -> Node:
         """An output of a rank."""
         found = self.lanes.get(node, node)
-        if isinstance(state, Sharded):  # a block that is the same for all parts (a broadcast value) is one of each
+        if isinstance(state, Sharded):  # a block that all parts share (a broadcast value) occurs once per part
             return _side_by_side(found if isinstance(found, list) else [found] * self.count, state)
         return found[0] if isinstance(found, list) else found
 
@@ -91,7 +90,7 @@ class _Unrolled:
         return [MICROBATCH(lane, index=k) for k, lane in enumerate(lanes)] if self.marks else lanes
 
     def visit(self, node: Node) -> None:
-        """Record a node once, or once a part; a collective over the parts among those of this rank first."""
+        """Record a node once or once per part; a collective combines the parts of this rank first."""
         sources = [self.lanes.get(source, source) for source in node.sources]
         if node.attrs.get("group") == self.parts:
             self.lanes[node] = self._collective(node, sources[0])
@@ -110,7 +109,7 @@ class _Unrolled:
 
 
 def _side_by_side(blocks: list[Node], state: Sharded) -> Node:
-    """The blocks of a rank's parts as one block of the rank: run by run."""
+    """The blocks of a rank's parts as one block of the rank, run by run."""
     at, whole = state.axis, blocks[0].shape
     shape = (*whole[:at], state.runs, whole[at] // state.runs, *whole[at + 1 :])
     joined = concat([reshape(block, shape) for block in blocks], axis=at + 1)
@@ -150,7 +149,7 @@ def _block(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
 
 
 def _all_to_all(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
-    """Each part's value is cut along `split`; what a part gets is joined along `join`."""
+    """Split each part's value along `split`; what a part receives is joined along `join`."""
     split, join = node.attrs["split"], node.attrs["join"]
     whole = concat(lanes, axis=join)  # of this rank, which is one block along `join`
     if walk.ranks.size > 1:
@@ -159,7 +158,7 @@ def _all_to_all(walk: _Unrolled, node: Node, lanes: list[Node]) -> Lanes:
 
 
 def _over(op: Op, walk: _Unrolled, x: Node, **attrs: Any) -> Node:
-    """A collective among the ranks; one rank alone needs none."""
+    """A collective among the ranks; a single rank needs none."""
     return x if walk.ranks.size == 1 else op(x, **attrs, group=walk.ranks)
 
 

@@ -1,14 +1,14 @@
-"""The passes, in order, and verification: from the graph as it was recorded to the graph that is fused and scheduled.
+"""The passes, in order, and verification: from a recorded graph to one that is ready for fusion and scheduling.
 
-In: a graph. Out: the graph after all passes, and a report of each. What varies between calls must be an input of the
-graph; every other array it reads counts as a constant. Bodies (of `scan`, `cond`, `while_loop`, `checkpoint`) go
-through each pass just before the graph around them: what a pass moves out of a body is at the stage of its neighbours.
+In: a graph. Out: the graph after all passes, and a report on each. Whatever varies between calls must be an input of
+the graph; every other array counts as a constant. Each pass runs over the bodies (of `scan`, `cond`, `while_loop`,
+`checkpoint`) just before the graph around them, so that what it moves out of a body is at the same stage as its
+neighbours.
 
-Before and after the passes, and after each to find the one at fault, `verify` looks whether a graph is what a graph
-must be: sources come first and are known (inputs, nodes, constants); every op's `infer` gives the recorded type, and
-what movement and reductions leave to their public functions holds too; devices agree; nothing reads a graph that was
-let go; attributes are plain values; inputs and outputs are as before. If not, a CompilerError names the pass, the node
-and the user's line.
+`verify` checks a graph before and after the passes, and after each one to find the pass at fault: sources come first
+and are known (inputs, nodes, constants); every op's `infer` gives the recorded type, including checks that movement ops
+and reductions leave to their public functions; devices agree; no node reads a graph that was freed; attributes are
+plain values; inputs and outputs are as before. If not, a CompilerError names the pass, the node and the user's line.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ NEVER, BEFORE_AND_AFTER, AFTER_EACH = "never", "before and after", "after each" 
 
 @dataclass(frozen=True)
 class PassReport:
-    """What a pass did: the nodes before and after, how many rewrites it made in how many seconds, and the graph.
+    """What a pass did: nodes before and after, number of rewrites, seconds, and the resulting graph.
 
-    `rules` has how often each rule was followed, in bodies too; a pass that is one rule has it under "".
+    `rules` counts how often each rule fired, bodies included; a pass with a single rule lists it under "".
     """
 
     name: str
@@ -93,11 +93,11 @@ def optimize(
     check: bool = True,
     target: Target = HOST_TARGET,
 ) -> tuple[Graph, list[PassReport]]:
-    """The graph after the passes, those named in `off` left out, and a report of each.
+    """The graph after the passes, except those named in `off`, and a report on each.
 
-    `fuel` stops the passes after that many rewrites, to find the one that is at fault; `check` verifies the graph
-    before and after all of them, and where something is wrong once more after each, to name the pass that did it.
-    `target` is what the graph is compiled for; an invariant one has passes of its own.
+    `fuel` stops the passes after that many rewrites, to find a faulty one. `check` verifies the graph before and after
+    all passes, and on failure again after each, to name the pass. `target` is what the graph is compiled for; an
+    invariant target has additional passes.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -110,7 +110,7 @@ def optimize(
     if fuel is not None:
         with limited(fuel):
             return optimize(graph, passes, (), None, check, target)
-    left = tank.left  # of what whoever called this has
+    left = tank.left  # of the caller's graph
     try:
         return _through(graph, passes, target, BEFORE_AND_AFTER if check else NEVER)
     except Exception:
@@ -140,7 +140,7 @@ def _through(graph: Graph, passes: Sequence[Pass], target: Target, verified: str
 
 
 def _on_their_devices(graph: Graph, before: Graph) -> Graph:
-    """The graph with its outputs where they were: a constant that took the place of one goes along."""
+    """The graph with its outputs on their original devices: a constant that replaced one moves there."""
     pairs = list(zip(graph.outputs, before.outputs))
     if all(now.device == then.device for now, then in pairs):
         return graph
@@ -154,7 +154,7 @@ def _on_their_devices(graph: Graph, before: Graph) -> Graph:
 
 
 def _applied(one: Pass, graph: Graph, target: Target, done: dict[Graph, Graph]) -> Graph:
-    """A pass over the bodies in a graph, each once however many ops carry it, and then over the graph."""
+    """A pass applied to the bodies in a graph, each once however many ops share it, and then to the graph."""
     if any(bodies_of(node) for node in graph.nodes):
         graph = with_bodies(graph, lambda body: _applied(one, body, target, done), done)
     return _on_their_devices(one(graph, target), graph)
@@ -164,9 +164,9 @@ def _applied(one: Pass, graph: Graph, target: Target, done: dict[Graph, Graph]) 
 
 
 def verify(graph: Graph, name: str = "recording", before: Graph | None = None) -> Graph:
-    """The graph, if nothing is wrong with it. `name` is the pass that made it from `before`, which was verified.
+    """Returns the graph if it is valid. `name` is the pass that made it from `before`, which was verified already.
 
-    Nodes never change: what was in order stays so.
+    Nodes are immutable, so nodes that were verified before stay valid.
     """
     known = {*graph.inputs, *(() if before is None else before.captured())}
     verified = frozenset(() if before is None else before.nodes)
@@ -202,7 +202,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _compare(name: str, graph: Graph, before: Graph) -> None:
-    """The inputs are the same nodes, the outputs as many and of the same types."""
+    """Check that the inputs are the same nodes, and that the outputs match in number and type."""
     if graph.inputs != before.inputs:
         raise CompilerError(f"after {name}: the graph's inputs are not those it had before")
     if len(graph.outputs) != len(before.outputs):
@@ -213,7 +213,7 @@ def _compare(name: str, graph: Graph, before: Graph) -> None:
 
 
 def _problem(node: Node) -> str | None:
-    """What is wrong with a node whose sources are in order."""
+    """A node's defect, or None; its sources have been checked."""
     if node.sources is RELEASED:
         return "was freed by an earlier backward()"
     for key, value in node.attrs.items():
@@ -228,7 +228,7 @@ def _problem(node: Node) -> str | None:
 
 
 def _mismatch(node: Node) -> str | None:
-    """Where what the op infers is not what was recorded."""
+    """Where the inferred type differs from the recorded one."""
     if isinstance(node.op, Elementwise):
         dtypes = {source.dtype for source in (node.sources[1:] if node.op is e.where else node.sources)}
         if len(dtypes) > 1:
@@ -246,7 +246,7 @@ _PLAIN = frozenset((int, float, complex, bool, str, type(None)))
 
 
 def _is_plain(value: Any) -> bool:
-    """Numbers, names, dtypes, tuples of them; and graphs, rules, slots, which are themselves."""
+    """Whether an attribute is plain: numbers, names, dtypes and tuples of them, or a graph, rule or slot."""
     if type(value) in _PLAIN or isinstance(value, np.dtype):
         return True
     if type(value) is tuple:
@@ -317,7 +317,7 @@ def _unlike(body: Graph, shapes: Sequence[Shape], sources: Sequence[Node]) -> st
 
 
 def _carry(before: Sequence[Node], after: Sequence[Node]) -> str | None:
-    """Where a carry does not come out of a step as it went in."""
+    """Where a carry changes its type over a step."""
     for i, (a, b) in enumerate(zip(before, after)):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             return f"has carry {i} as {describe_type(a)} before a step and {describe_type(b)} after it"

@@ -1,12 +1,12 @@
 """Pieces: what one rank of a pipeline does, step by step.
 
-In: the graph of all stages, after `partition` and `parts`, and a schedule. Out: the steps of a rank. One that computes
-has a graph: what the rank has to do at one tick, as the forward pass of one micro-batch. Between them it sends and
-receives. Values that a later step reads are kept in *slots*.
+In: the graph of all stages, after `partition` and `parts`, and a schedule. Out: the steps of a rank. A compute step has
+a graph: the rank's work at one tick, for example the forward pass of one micro-batch. Between compute steps the rank
+sends and receives. Values that a later step reads are kept in *slots*.
 
-Each piece is a program of its own, because the order of a schedule has to hold as it is. In one program the planner
-would compute the micro-batches side by side, which is the best it can do without a pipeline: all of them would be there
-before the first is sent. And the forward passes of all micro-batches are one graph, which is compiled once.
+Each piece is a separate program, because the schedule fixes the order. In a single program the planner would compute
+the micro-batches side by side, which is best without a pipeline, but keeps all of them live before the first is sent.
+The forward passes of all micro-batches have the same graph, which is compiled once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wengert.ops.transfer import MICROBATCH, SETTLED, TRANSFER
 
 
 class Compute(NamedTuple):
-    """Compute a graph from slots, into slots; `pairs` are inputs and the outputs that may take their memory."""
+    """Run a graph from slots to slots; `pairs` are inputs and the outputs that may reuse their memory."""
 
     graph: Graph
     takes: tuple[int, ...]
@@ -35,7 +35,7 @@ class Compute(NamedTuple):
 
 
 class TakePart(NamedTuple):
-    """A micro-batch's part of an input: a view of it."""
+    """Take a micro-batch's part of an input, as a view."""
 
     whole: int
     slices: tuple[slice, ...]
@@ -63,24 +63,24 @@ Step = Compute | TakePart | Send | Receive
 
 
 class Pieces(NamedTuple):
-    """The work of a rank: its steps, its inputs and outputs by slot, and what it frees after each step."""
+    """The work of a rank: its steps, its inputs and outputs by slot, and the slots freed after each step."""
 
     steps: tuple[Step, ...]
     inputs: dict[int, int]
     outputs: dict[int, int]
-    constants: dict[int, Any]  # arrays that are outputs as they are, by slot
+    constants: dict[int, Any]  # constant arrays that are outputs, by slot
     ends: tuple[tuple[int, ...], ...]
 
     @property
     def runs(self) -> list[Compute]:
-        """What it computes."""
+        """The graphs that it computes."""
         return [step for step in self.steps if isinstance(step, Compute)]
 
 
 def pieces(
     graph: Graph, pipeline: Pipeline, schedule: Schedule, rank: int, pairs: Sequence[tuple[int, int]] = ()
 ) -> Pieces:
-    """What one rank of the pipeline does; `pairs` are inputs and the outputs that take their place, by number."""
+    """The steps of one rank of the pipeline; `pairs` are inputs and the outputs that replace them, by number."""
     needed = needed_by(graph, pipeline)
     when = ticks(graph, schedule, needed)
     own = sorted((node for node in graph.nodes if node in needed[rank]), key=when.__getitem__)
@@ -90,7 +90,7 @@ def pieces(
 
 
 class _Steps:
-    """The steps of a rank, from its nodes in the order they run in."""
+    """The steps of a rank, built from its nodes in execution order."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class _Steps:
         self.slots: dict[Node, int] = {}
 
     def found(self, groups: Sequence[Sequence[Node]]) -> Pieces:
-        """The steps of these groups of nodes, each of which runs at one tick."""
+        """The steps for these groups of nodes; each group runs at one tick."""
         reads = [self._read(nodes) for nodes in groups]
-        after: list[set[Node]] = [set() for _ in groups]  # what later groups read
+        after: list[set[Node]] = [set() for _ in groups]  # values that later groups read
         for number in reversed(range(len(groups) - 1)):
             after[number] = after[number + 1] | reads[number + 1]
         steps: list[Step] = []
@@ -134,17 +134,17 @@ class _Steps:
     # --- what a group of nodes makes and reads ------------------------------------------------------------------
 
     def _sends(self, node: Node) -> bool:
-        """Whether this rank is where a transfer comes from."""
+        """Whether this rank is the source of a transfer."""
         return bool(node.attrs["source"] % self.ranks == self.rank)
 
     def _read(self, nodes: Sequence[Node]) -> set[Node]:
-        """What a group reads that it does not make: inputs, parts of them, and what other groups make."""
+        """What a group reads from outside: inputs, parts of them, and values of other groups."""
         reading = [n for n in nodes if (self._sends(n) if n.op is TRANSFER else not self._is_cut(n))]
         found = {x for node in reading for source in node.sources for x in self._origins(source)}
         return found - set(nodes) | {x for x in found if self._is_cut(x)}
 
     def _origins(self, node: Node) -> list[Node]:
-        """What a value is made from by moving elements alone: itself, unless it is that."""
+        """The values below movement ops; the value itself if it is not a movement."""
         if node not in self.movable:
             return [node] if node in self.inside or node in self.inputs else []
         return [x for source in node.sources for x in self._origins(source)]
@@ -196,7 +196,7 @@ class _Steps:
 
 
 def _movable(own: Sequence[Node], inputs: dict[Node, int]) -> set[Node]:
-    """What is computed again in every piece that reads it, and not kept: constants, and elements that only move."""
+    """Nodes that every piece recomputes instead of keeping in a slot: constants, and movement of elements."""
     found: set[Node] = set()
     constant: set[Node] = set()
     for node in own:
@@ -210,7 +210,7 @@ def _movable(own: Sequence[Node], inputs: dict[Node, int]) -> set[Node]:
 
 
 class _Emission:
-    """The nodes of one piece over placeholders for what it takes."""
+    """The nodes of one piece, over placeholders for its operands."""
 
     def __init__(self, movable: set[Node], takes: Sequence[Node]) -> None:
         self.movable = movable
@@ -218,7 +218,7 @@ class _Emission:
         self.nodes: list[Node] = []
 
     def now(self, node: Node) -> Node:
-        """A value in this piece; constant arrays are themselves."""
+        """A value in this piece; constant arrays stand for themselves."""
         if node not in self.replacing and node in self.movable:
             self.visit(node)
         return self.replacing.get(node, node)
@@ -234,7 +234,7 @@ class _Emission:
 
 
 def _ends(steps: Sequence[Step], outputs: Any) -> tuple[tuple[int, ...], ...]:
-    """For each step the slots that nobody reads after it."""
+    """For each step, the slots that no later step reads."""
     last: dict[int, int] = {}
     for number, step in enumerate(steps):
         for slot in _touched(step):

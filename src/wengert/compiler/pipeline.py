@@ -1,8 +1,8 @@
-"""Pipeline: a graph over stages, with a transfer wherever a value crosses them.
+"""Pipeline: a graph over stages, with a transfer wherever a value crosses from one stage to another.
 
-`pipeline_split` comes before `partition`: every value that is read on another stage than its home goes through
-`transfer`. Its result still is the graph of all stages, the same on every rank. What one rank computes of it, and when,
-is in `pieces`.
+`pipeline_split` runs before `partition`: every value that is read on a stage other than its home goes through
+`transfer`. The result is still the graph of all stages, the same on every rank. `pieces` decides what each rank
+computes of it, and when.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STAGE_AXIS = "stage"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How a graph with transfers is spread over ranks: where its inputs belong, and which ranks have which outputs."""
+    """How a graph with transfers is spread over ranks: the stage of each input, and the ranks that hold each output."""
 
     group: Group
     stages: int
@@ -32,16 +32,16 @@ class Pipeline:
     """For each output as recorded, by rank of the group: the number of the output that is its value there."""
 
     def held_by(self, rank: int) -> list[int]:
-        """The outputs, as recorded, that a rank of the group has."""
+        """The recorded outputs that a rank of the group holds."""
         return [k for k, ranks in enumerate(self.outputs) if rank in ranks]
 
     def home(self, k: int) -> int | None:
-        """The only rank of the group that has an output, if it is one."""
+        """The rank that holds an output, if there is only one."""
         return next(iter(self.outputs[k])) if len(self.outputs[k]) == 1 else None
 
 
 def pipeline_split(graph: Graph, group: Group, interface: Interface, exact: bool = False) -> tuple[Graph, Pipeline]:
-    """The graph with transfers between stages, which are on the ranks of a group; with the bits of one if `exact`."""
+    """The graph with transfers between the stages of a group; if `exact`, with the same bits as on one rank."""
     ranks = group.size
     found = homes(graph, ranks, interface)
     walk = _Crossings(group, found.of, exact)
@@ -67,10 +67,10 @@ def pipeline_split(graph: Graph, group: Group, interface: Interface, exact: bool
 
 
 class _Crossings:
-    """The nodes of a graph over transfers.
+    """The nodes of a graph, with transfers.
 
-    A value that is a sum over micro-batches is transferred once it is added up. Where the bits of one rank are asked
-    for it is transferred in parts: there the gradients of a parameter that two stages use are added part by part.
+    A sum over micro-batches is transferred once, after the addition. With `exact` its parts are transferred instead:
+    the gradients of a parameter that two stages use must then be added part by part.
     """
 
     def __init__(self, group: Group, home: Mapping[Node, int], exact: bool) -> None:
@@ -83,14 +83,14 @@ class _Crossings:
         return self.replacing.get(node, node)
 
     def visit(self, node: Node) -> Node:
-        """Record a node over what its stage has; all of them anew, so that serial numbers stay in order."""
+        """Record a node over values of its own stage. Every node is recorded anew, to keep serial numbers in order."""
         stage = self.home.get(node)
         sources = tuple([self.at(source, stage, node) for source in node.sources])
         self.replacing[node] = with_sources(node, sources)
         return self.replacing[node]
 
     def at(self, node: Node, stage: int | None, reader: Node | None = None) -> Node:
-        """A value on a stage: itself, or transferred."""
+        """A value on a given stage: itself, or its transfer."""
         home, ranks = self.home.get(node), self.group.size
         if home is None or stage is None or home % ranks == stage % ranks:
             return self.now(node)

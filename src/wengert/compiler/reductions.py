@@ -1,16 +1,16 @@
-"""Reductions: factors leave their sums, and a gather of one element a row becomes a comparison in the row's loop.
+"""Reductions: move row factors out of sums, and turn a gather of one element per row into a comparison.
 
-`factor`: `sum(x * c)` is `sum(x) * c`, where `c` is the same in the whole row, and `sum(x * (y * c))` is
-`sum(x * y) * c`. So a sum need not wait for another from which its factor comes, and sums that differ in such factors
-alone become one: those of layernorm's gradient are made in one pass over the row, together with the variance, and of
-batchnorm's gradient there are two instead of four. The terms are rounded in another order, as in any other way to add
-up. A factor of `safe_multiply`, which takes 0 times anything as 0, stays one.
+`factor`: `sum(x * c)` becomes `sum(x) * c` if `c` is constant along the row, and `sum(x * (y * c))` becomes `sum(x * y)
+* c`. A sum then does not wait for the sum that its factor comes from, and sums that differ only in such factors become
+one. Those of layernorm's gradient are computed in one pass over the row, together with the variance; batchnorm's
+gradient needs two sums instead of four. The terms are rounded in another order, as with any reordering of a sum. A
+factor of `safe_multiply`, where 0 times anything is 0, keeps that op.
 
-`onehot`: `take_along(x, index)` of one index a row is the sum over the row of `where(place == index, x, 0)`, and what
-adds one element a row into zeros is `where(place == index, value, 0)`: neither is a kernel of its own any more, and
-rows need not be stored for them. The sum of such a row is its one value. So cross-entropy and its gradient are one
-kernel over the scores. Only where the row is computed from a reduction over it, as the log-probabilities of
-cross-entropy are: a row that nobody else reads is better gathered from. An index out of range raises as before: the
+`onehot`: `take_along(x, index)` with one index per row becomes the sum over the row of `where(position == index, x,
+0)`, and adding one element per row into zeros becomes `where(position == index, value, 0)`. Neither needs a kernel of
+its own any more, nor a stored row, so cross-entropy and its gradient are one kernel over the scores. The sum of such a
+row is its one value. This applies only where the row is computed from a reduction over it, as the log-probabilities of
+cross-entropy are: a row that nothing else reads is better gathered from. An index out of range raises as before: the
 first comparison with it checks it.
 """
 
@@ -32,12 +32,12 @@ from wengert.ops.op import Op
 from wengert.ops.recorders import Binary
 from wengert.ops.reduce import SUM, reduced
 
-_CHEAP = 1  # the cost up to which a value is computed again rather than read as part of a product
-_DEEP = 3  # products of products that are looked into
+_CHEAP = 1  # the cost up to which a value is recomputed rather than stored within a product
+_DEEP = 3  # the maximum nesting of products
 
 
 def factor(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with the factors that are one number a row taken out of sums.
+    """The graph with row-constant factors moved out of sums.
 
     >>> import wengert as wg
     >>> from wengert.compiler.cleanup import dce
@@ -64,7 +64,7 @@ def _factored(node: Node) -> Node | None:
 
 
 class _Product(NamedTuple):
-    """A product as one factor of it, what it is without that, and how they are multiplied."""
+    """A product split into one factor, the rest, and the op that multiplies them."""
 
     rest: Node
     factor: Node
@@ -73,7 +73,7 @@ class _Product(NamedTuple):
 
 
 def _apart(x: Node, row: Shape, depth: int) -> _Product | None:
-    """A product of which a factor has the shape `row`, or a factor of a factor; None where there is none."""
+    """A product split at a (possibly nested) factor of the shape `row`; None if there is none."""
     op = x.op
     if op not in (e.multiply, e.safe_multiply, e.divide) or not made_by(x, op) or x.shape == row:
         return None
@@ -99,11 +99,11 @@ def _is_one_number_a_row(x: Node, row: Shape) -> bool:
 # --- onehot ---------------------------------------------------------------------------------------------------------
 
 
-_STEPS = 12  # how many elementwise ops back a reduction over the row is looked for
+_STEPS = 12  # the maximum number of elementwise ops back to a reduction over the row
 
 
 def onehot(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with gathers of one element a row as comparisons, where the row is read anyway.
+    """The graph with gathers of one element per row as comparisons, where the row is read anyway.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -117,7 +117,7 @@ def onehot(graph: Graph, target: Target = HOST_TARGET) -> Graph:
 
 
 def _compared(checked: set[Node]) -> Rule:
-    laid: dict[Node, Node] = {}  # by comparison: what it replaces
+    laid: dict[Node, Node] = {}  # by comparison: the gather it replaces
 
     def rule(node: Node) -> Node | None:
         if node.op is TAKE_ALONG and node.sources[1] in checked and _reads_row(node):
@@ -153,7 +153,7 @@ def _adds_one_a_row(node: Node) -> bool:
 
 
 def _hits(row: Node, index: Node, axis: int) -> Node:
-    """Where along a row an index points; in 32 bits, which compare faster than 64 and are enough for an axis."""
+    """The comparison of positions along a row with an index; in 32 bits, which is faster than 64 and always enough."""
     n = row.shape[axis]
     places = reshape(iota(n, int32), tuple(n if i == axis else 1 for i in range(row.ndim)))
     return e.equal(places, cast(index, int32))
@@ -175,7 +175,7 @@ def _laid(node: Node) -> Node:
 
 
 def _comes_from_reduction(x: Node, shape: Shape, axes: tuple[int, ...]) -> bool:
-    """Whether a value is an elementwise function of a reduction of something of this shape over these axes."""
+    """Whether a value is an elementwise function of a reduction of a value of this shape over these axes."""
     agenda = [x]
     for _ in range(_STEPS):
         for node in agenda:

@@ -1,22 +1,23 @@
-"""Rematerialisation: cheap values are computed again where they are needed late, instead of being kept all the while.
+"""Rematerialisation: cheap values are recomputed for late readers instead of being kept.
 
-In: a graph. Out: the graph with copies of some pointwise values, recorded over `recompute_barrier(x)` of what they are
-computed from, for readers that come after the moment at which most memory is in use: in a training step, the turn from
-the forward to the backward pass.
+In: a graph. Out: the graph with copies of some pointwise values, recorded over `recompute_barrier(x)` of their
+operands, for readers that come after the memory peak: in a training step, the turn from the forward to the backward
+pass.
 
-The rule. Memory is modelled over the graph's order: a value takes its bytes from where it is made to where it is last
-read, if fusion would store it. Of the values that live across the fullest moment, one may be computed again if it is
-made by elementwise ops and movement alone from values that live across it anyway (or are small beside it), and if a
-kernel of its own (a matrix product, a convolution) lies between it and that moment: what is read at once is not stored
-anyhow. Without a budget that is done where it costs next to nothing: up to `CHEAP` additions an element, for readers
-that are loops and compute it as they go. A large program on a GPU goes a little further, until a `SHARE` of that moment
-is saved: values that are stored again, for a late product, but by a loop that reads what they are computed from anyway
-and writes them in passing, such as gelu by the loop that needs its slope. With a budget in bytes all others follow, the
-cheapest first (on a GPU the largest), until the model says that it is kept. Dearer values are never computed again: for
-those there is `checkpoint`.
+Memory is modelled over the graph's order: a value that fusion would store occupies its bytes from its definition to its
+last read. A value that is live across the peak may be recomputed if it comes, through elementwise and movement ops
+alone, from values that are live there anyway (or are small in comparison), and if a separate kernel (a matrix product,
+a convolution) lies between it and the peak; what is read immediately is not stored anyway.
 
-Before that one thing more: where the argument of `relu` is at most 0, its result is, and nowhere else. If
-the result is kept for a later product and the argument only for its sign, what comes late looks at the result.
+Without a budget, recomputation is limited to almost free cases: up to `CHEAP` additions per element, for readers that
+are loops and compute the value as they go. A large program on a GPU goes a little further, until a `SHARE` of the peak
+is saved: there a value may be stored again for a late product, if a loop that reads its operands anyway can write it in
+passing, as when the loop that needs gelu's slope also writes gelu. With a budget in bytes all other candidates follow,
+cheapest first (on a GPU largest first), until the model meets the budget. More expensive values are never recomputed:
+use `checkpoint` for those.
+
+Before all that, relu: its result is 0 exactly where its argument is at most 0. If the result is kept for a later
+product and the argument only for its sign, late readers test the result instead.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from wengert.ops.elementwise import less_equal, where
 from wengert.ops.linalg import MATMUL
 from wengert.ops.movement import PERMUTE
 
-CHEAP = 32  # additions an element: about what it costs to store a value and to read it again
-SMALL = 1 << 16  # bytes: values below are not worth it
-PLENTY = 1 << 30  # bytes at the fullest moment from which a GPU writes values again
-SHARE = 16  # one of this many parts of that moment is saved by that
-ROUNDS = 4  # the fullest moment is looked for so often: it moves when memory is saved
+CHEAP = 32  # additions per element: about the cost of storing a value and reading it back
+SMALL = 1 << 16  # bytes; smaller values are not worth it
+PLENTY = 1 << 30  # peak bytes from which a GPU stores recomputed values
+SHARE = 16  # the peak is reduced by this fraction (1 / SHARE)
+ROUNDS = 4  # how often the peak is located again: it moves as memory is saved
 
 
 def remat(graph: Graph, target: Target = HOST_TARGET) -> Graph:
-    """The graph with cheap values computed again after its fullest moment.
+    """The graph with cheap values recomputed after its memory peak.
 
     >>> import wengert as wg
     >>> from wengert.ops.core import placeholder
@@ -72,7 +73,7 @@ def _bytes(node: Node) -> int:
 
 
 def _price(node: Node, additions: float) -> float:
-    """What a value is chosen by: its additions on a CPU. On a GPU time is that of memory, and the largest go first."""
+    """The order in which values are chosen: by additions on a CPU; on a GPU, bound by memory, the largest first."""
     return additions if is_host(node.device) else 0
 
 
@@ -83,7 +84,7 @@ def _is_pointwise(node: Node) -> bool:
 
 
 def _is_call(node: Node) -> bool:
-    """Whether an op is a kernel of its own."""
+    """Whether an op is a separate kernel."""
     return not _is_pointwise(node) and node.op.kind not in ("reduction", "tuple")
 
 
@@ -100,29 +101,29 @@ def _is_zero(node: Node) -> bool:
 
 
 def _operands(node: Node) -> Sequence[Node]:
-    """What a call reads from memory: a matrix product takes a transpose as it lies."""
+    """What a call reads from memory: a matrix product reads a transpose in place."""
     if node.op is MATMUL:
         return [s.sources[0] if s.op is PERMUTE else s for s in node.sources]
     return node.sources
 
 
 class _MemoryModel:
-    """When the values of a graph are in memory, if its nodes run in their order."""
+    """The lifetimes of a graph's values, if its nodes run in order."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.at = {node: position for position, node in enumerate(graph.nodes)}
         inlined = {node for node in graph.nodes if _is_pointwise(node)}
         self.stored = stored_values(graph, inlined, _operands)
-        self.once = compared_with_extremes(graph)  # what is not to be computed again
+        self.once = compared_with_extremes(graph)  # values that must not be recomputed
         self.kept = {storage(node) for node in graph.outputs}
         self.ends = self._ends()
         self.peak = self._fullest()
 
     def _ends(self, early: Collection[Node] = ()) -> dict[Node, int]:
-        """Where each value is read last: what is not stored is computed, and reads its sources, where it is read.
+        """The last read of each value; a value that is not stored passes its reads on to its operands.
 
-        `early` are values that are not computed again for their readers.
+        `early` are values that are not recomputed for their readers.
         """
         ends: dict[Node, int] = {}
         for node in reversed(self.graph.nodes):
@@ -133,7 +134,7 @@ class _MemoryModel:
         return ends
 
     def _lives(self) -> list[tuple[Node, int, int]]:
-        """The values in memory that are the program's own, with where they are made and where they are read last."""
+        """The program's own values in memory, each with its definition and last read."""
         return [(n, self.at[n], self.ends.get(n, self.at[n])) for n in self.stored if n not in self.kept]
 
     def _fullest(self) -> int:
@@ -144,7 +145,7 @@ class _MemoryModel:
         return peak
 
     def _written_over(self, alive: Mapping[Node, Life], peak: int) -> int:
-        """The bytes that a result at the fullest moment does not take: a GPU writes it over what it reads last."""
+        """The bytes saved at the peak because a GPU writes the result over its last-read operand."""
         result = self.graph.nodes[peak]
         if is_host(result.device) or result not in alive or not _is_pointwise(result):
             return 0
@@ -155,9 +156,9 @@ class _MemoryModel:
     # --- choosing -----------------------------------------------------------------------------------------------
 
     def chosen(self, aim: int, at_any_cost: bool) -> list[Node]:
-        """The values to compute again, in the order of the graph, so that this many bytes are enough.
+        """The values to recompute, in graph order, to save this many bytes.
 
-        Those that cost next to nothing are among them in any case, those that cost more if they may.
+        Almost free values are always included, more expensive ones only with `at_any_cost`.
         """
         calls = [self.at[node] for node in self.graph.nodes if _is_call(node) and self.at[node] <= self.peak]
         turn = max(calls, default=-1)
@@ -175,25 +176,25 @@ class _MemoryModel:
         return sorted(found, key=self.at.__getitem__)
 
     def _free(self, costs: Mapping[Node, float]) -> set[Node]:
-        """Of the values, those that cost next to nothing."""
+        """Those of the values that cost next to nothing to recompute."""
         stored_again = self._operands_after_peak()
         cheap = [node for node in costs if costs[node] <= CHEAP and node not in stored_again]
         return {node for node in cheap if not self._reads_more(node)}
 
     def _operands_after_peak(self) -> set[Node]:
-        """What calls read after the fullest moment: for them a copy is stored, if not for as long."""
+        """Operands of calls after the peak: their copies are stored, though for a shorter time."""
         calls = [node for node in self.graph.nodes[self.peak + 1 :] if _is_call(node)]
         return {storage(source) for node in calls for source in _operands(node)}
 
     def _made_on_the_way(self, values: Collection[Node]) -> set[Node]:
-        """The values but for those that a GPU makes of inputs alone: it casts all weights in one launch, early."""
+        """The values except those a GPU computes from inputs alone: it casts all weights early, in one launch."""
         own = self.at.keys()
         return {v for v in values if is_host(v.device) or not own.isdisjoint(self._expression(v)[1])}
 
     def _written_in_passing(self, costs: Mapping[Node, float], aim: int) -> set[Node]:
-        """Of the values, those that a late loop on a GPU can write as it goes, in a large program.
+        """Those of the values that a late loop on a GPU can write as it goes, in a large program.
 
-        It reads all that they are computed from, and comes when there is room.
+        The loop reads all their operands, and runs when memory is available.
         """
         if self.most < PLENTY:
             return set()
@@ -209,7 +210,7 @@ class _MemoryModel:
         return found
 
     def _late_loops(self, spaces: Collection[Shape]) -> dict[Shape, list[set[Node]]]:
-        """By these spaces, what the loops over them after the fullest moment read."""
+        """By iteration space, the values that loops after the peak read."""
         found: dict[Shape, list[set[Node]]] = {}
         for node in self.graph.nodes[self.peak + 1 :]:
             if node in self.stored and not _is_call(node) and node.sources:
@@ -219,7 +220,7 @@ class _MemoryModel:
         return found
 
     def kept_relus(self) -> list[Node]:
-        """The relus whose results are kept, and something else for nothing but the signs of their arguments."""
+        """The relus whose results are kept while something else is kept only for the signs of their arguments."""
         early = self.graph.nodes[: self.peak + 1]
         relus = {node.sources[0]: node for node in early if is_relu(node) and self._is_late(node)}
         for sign in {s for node in early for s in node.sources if s in relus and relus[s] is not node} | self.kept:
@@ -228,18 +229,18 @@ class _MemoryModel:
         return [relu for sign, relu in relus.items() if self._frees(sign, ends)]
 
     def _frees(self, sign: Node, ends: dict[Node, int]) -> bool:
-        """Whether something large is kept for the late readers of a sign: reads end like this without them."""
+        """Whether something large is kept only for late readers of a sign; without them, reads end as given."""
         if sign in self.stored:
             return self._is_late(sign) and _bytes(sign) >= SMALL
         leaves = [leaf for leaf in self._expression(sign)[1] if self._is_late(leaf) and leaf not in self.kept]
         return any(_bytes(leaf) >= SMALL and ends.get(leaf, 0) <= self.peak for leaf in leaves)
 
     def _is_late(self, node: Node) -> bool:
-        """Whether a value is stored, and read after the fullest moment."""
+        """Whether a value is stored and read after the peak."""
         return node in self.stored and self.ends.get(node, 0) > self.peak
 
     def _expression(self, value: Node) -> tuple[list[Node], list[Node]]:
-        """The nodes that compute a value from what is stored, and what that is."""
+        """The nodes that compute a value from stored values, and those values."""
         nodes, leaves, agenda, seen = [value], [], list(value.sources), {value}
         while agenda:
             node = agenda.pop()
@@ -254,26 +255,26 @@ class _MemoryModel:
         return nodes, leaves
 
     def _costs(self, value: Node) -> float:
-        """What an element costs; an addition is 1."""
+        """The cost per element, in additions."""
         efforts: dict[Node, float] = {}
         for node in sorted(self._expression(value)[0], key=self.at.__getitem__):
             efforts[node] = node.op.cost + sum(efforts.get(s, 0) * times(s, node) for s in node.sources)
         return efforts[value]
 
     def _reads_more(self, value: Node) -> bool:
-        """Whether computing a value reads more from a GPU's memory than reading the value itself would."""
+        """Whether recomputing a value reads more GPU memory than reading the value itself."""
         read = sum(_bytes(leaf) for leaf in self._expression(value)[1])
         return not is_host(value.device) and read > 1.5 * _bytes(value)
 
     def _saves(self, value: Node) -> bool:
-        """Whether what a value is computed from takes no more memory then than a small part of it."""
+        """Whether keeping a value's operands alive costs only a small part of the value's own bytes."""
         leaves = [leaf for leaf in self._expression(value)[1] if leaf in self.at]
         more = sum(_bytes(leaf) for leaf in leaves if self.ends[leaf] <= self.peak and leaf not in self.kept)
         return more * 4 <= _bytes(value)
 
 
 def _signs_of_results(graph: Graph, model: _MemoryModel) -> Graph:
-    """The graph whose late readers of the sign of a relu's argument look at its result instead, if that is kept."""
+    """The graph whose late readers of the sign of a relu's argument test its result, where that is kept."""
     results = {relu.sources[0]: relu for relu in model.kept_relus() if _spends(relu.sources[0])}
     if not results:
         return graph
@@ -295,7 +296,7 @@ def _signs_of_results(graph: Graph, model: _MemoryModel) -> Graph:
 
 
 def _recomputed(graph: Graph, model: _MemoryModel, chosen: Collection[Node]) -> Graph:
-    """The graph in which what comes after the fullest moment reads copies of the chosen values."""
+    """The graph in which nodes after the peak read copies of the chosen values."""
     late = _Copies(model, chosen)
     replacing: dict[Node, Node] = {}
     nodes: list[Node] = []
@@ -311,11 +312,11 @@ def _recomputed(graph: Graph, model: _MemoryModel, chosen: Collection[Node]) -> 
 
 
 class _Copies:
-    """Copies of the chosen values, and of what is computed from them where it is read, for late readers."""
+    """Copies of the chosen values, and of values computed from them at the point of use, for late readers."""
 
     def __init__(self, model: _MemoryModel, chosen: Collection[Node]) -> None:
         self.model = model
-        self.touched = set(chosen)  # what is computed again for what comes late
+        self.touched = set(chosen)  # values recomputed for late readers
         for node in model.graph.nodes[: model.peak + 1]:
             inlined = node not in model.stored and _is_pointwise(node)
             if inlined and not self.touched.isdisjoint(node.sources):
@@ -323,7 +324,7 @@ class _Copies:
         self.copies: dict[Node, Node] = {}
 
     def copy(self, value: Node, nodes: list[Node]) -> Node:
-        """The copy of a value; what is new for it is added to the nodes."""
+        """The copy of a value; nodes created for it are appended."""
         agenda = [value]
         while agenda:
             node = agenda[-1]

@@ -1,16 +1,15 @@
-"""Rewriting: the one way in which passes change a graph, and the fuel that each rewrite takes.
+"""Rewriting: the single mechanism by which passes change a graph, and the fuel that each rewrite consumes.
 
-In: a graph and a rule, a function from a node to a better one (or None: keep it). Out: the graph with every node the
-rule knows better replaced, and what reads it recorded again on its own line. The walk is a loop in topological order,
-so a rule sees a node over sources that are rewritten already; what a rule records is rewritten in turn.
+In: a graph and a rule, a function from a node to a better one (or None to keep it). Out: the graph with every such node
+replaced, and its readers recorded again with their own source lines. The walk goes in topological order, so a rule sees
+a node over sources that are already rewritten, and the nodes that a rule records are rewritten in turn.
 
-A replacement has the same shape, dtype and device. So a node over other sources is a copy of the node, and nothing is
-inferred anew (`verify` does that). Nodes made outside the graph are opaque: a rule asks `made_by` before it looks at
-what a node was made from.
+A replacement has the same shape, dtype and device, so a node over other sources is a plain copy and no type is inferred
+again (`verify` does that). Nodes made outside the graph are opaque: a rule must call `made_by` before it looks at how a
+node was made.
 
-Fuel is how many rewrites the passes and plan stages may still make. Halving the fuel of a miscompiled program finds the
-rewrite that is at fault (`runtime/debug/bisect.py`). Every pass and every plan stage asks `spend` before it changes
-something.
+Fuel is the number of rewrites that passes and plan stages may still make. Bisecting the fuel of a miscompiled program
+finds the faulty rewrite (`runtime/debug/bisect.py`). Every pass and plan stage calls `spend` before each change.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from wengert.ops.op import PICK, Op
 
 
 class Rewrite(NamedTuple):
-    """One rewrite: the pass and the rule that made it, what it did in words, and the user's line it is about."""
+    """One rewrite: its pass and rule, a description, and the user's line that it concerns."""
 
     name: str
     rule: str
@@ -40,15 +39,15 @@ class Rewrite(NamedTuple):
 
 
 class Fuel(threading.local):
-    """The rewrites that this thread's compilation has made, and how many it may still make."""
+    """The number of rewrites that this thread's compilation has made, and how many remain."""
 
     def __init__(self) -> None:
         self.left: int | None = None  # None: no limit
         self.spent = 0
-        self.name = ""  # the pass or stage that runs
-        self.rule = ""  # of `simplify`: the one that was followed last
-        self.rules: dict[str, int] = {}  # how often each rule of this pass or stage was followed; "" is its only one
-        self.last: Rewrite | None = None  # the one that took the last fuel
+        self.name = ""  # the current pass or stage
+        self.rule = ""  # in `simplify`: the rule that fired last
+        self.rules: dict[str, int] = {}  # how often each rule of this pass or stage fired; "" is the only rule
+        self.last: Rewrite | None = None  # the rewrite that took the last fuel
 
 
 fuel = Fuel()
@@ -58,9 +57,9 @@ Pass = Callable[[Graph, Target], Graph]
 
 
 def for_ops(*ops: Op, dtypes: Container[Any] | None = None, on_gpu: bool = False) -> Callable[[Pass], Pass]:
-    """Have a pass see only graphs with one of these ops, of one of these dtypes; others it leaves as they are.
+    """Run a pass only on graphs that contain one of these ops, with one of these dtypes.
 
-    One that is `on_gpu` sees those alone that are compiled for a GPU.
+    With `on_gpu`, only on graphs that are compiled for a GPU.
     """
 
     def decorate(one: Pass) -> Pass:
@@ -78,7 +77,7 @@ def for_ops(*ops: Op, dtypes: Container[Any] | None = None, on_gpu: bool = False
 
 @contextmanager
 def limited(left: int | None) -> Iterator[None]:
-    """Inside, only the first `left` rewrites happen; None for all."""
+    """A context in which only the first `left` rewrites happen; None allows all."""
     before, fuel.left = fuel.left, left
     try:
         yield
@@ -87,7 +86,7 @@ def limited(left: int | None) -> Iterator[None]:
 
 
 def spend(node: Node | None, what: Callable[[], str]) -> bool:
-    """Take the fuel for one rewrite, about a node and described by `what`; whether there was any."""
+    """Take the fuel for one rewrite of a node, described by `what`; returns whether there was any."""
     if fuel.left == 0:
         return False
     if fuel.left is not None:
@@ -100,13 +99,13 @@ def spend(node: Node | None, what: Callable[[], str]) -> bool:
 
 
 def begin(name: str) -> None:
-    """A pass or stage begins: its rewrites are counted from here on, in a dictionary of its own."""
+    """Start a pass or stage: its rewrites are counted from here, in its own dictionary."""
     fuel.name, fuel.rule, fuel.rules = name, "", {}
 
 
 @contextmanager
 def within() -> Iterator[None]:
-    """A context in which passes and stages run for a part of what another one is working on."""
+    """A context for passes and stages that run as part of another pass or stage."""
     before = fuel.name, fuel.rule, fuel.rules
     try:
         yield
@@ -124,7 +123,7 @@ _IN_CIRCLES = 1000
 
 
 class _Scope(threading.local):
-    """What this thread's walk may not look into."""
+    """The nodes that this thread's walk must not look into."""
 
     def __init__(self) -> None:
         self.outside: frozenset[Node] = frozenset()
@@ -135,7 +134,7 @@ _scope = _Scope()
 
 @contextmanager
 def looking_into(graph: Graph) -> Iterator[None]:
-    """Inside, `made_by` answers for the nodes of this graph."""
+    """A context in which `made_by` answers for the nodes of this graph."""
     before, _scope.outside = _scope.outside, opaque(graph)
     try:
         yield
@@ -144,18 +143,18 @@ def looking_into(graph: Graph) -> Iterator[None]:
 
 
 def made_by(node: Node, op: Op) -> bool:
-    """Whether a node of the graph (or a constant) was made by this op. An input never is, whatever its op."""
+    """Whether a node of the graph (or a constant) was made by this op. Always False for inputs."""
     return node.op is op and node not in _scope.outside
 
 
 def opaque(graph: Graph) -> frozenset[Node]:
-    """The nodes whose making is not the graph's: inputs, and what is captured unless it is a constant."""
+    """The nodes that the graph did not make: inputs, and captured nodes other than constants."""
     captured = [node for node in graph.captured() if node.op is not LITERAL and node.op is not DATA]
     return frozenset((*graph.inputs, *captured))
 
 
 def over(node: Node, replacing: dict[Node, Node]) -> Node:
-    """The node over what its sources are replaced by; the node itself where none is."""
+    """The node over the replacements of its sources; the same node if none is replaced."""
     sources = tuple([replacing.get(source, source) for source in node.sources])
     if sources == node.sources:
         return node
@@ -163,17 +162,17 @@ def over(node: Node, replacing: dict[Node, Node]) -> Node:
 
 
 def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
-    """A copy of a node over other sources of the same types: its line, its type and its tracking stay."""
+    """A copy of a node over other sources of the same types; source line, type and gradient tracking are kept."""
     return Node(node.op, sources, node.attrs, node.shape, node.dtype, node.device, node.tracked, node.location)
 
 
 def with_attrs(node: Node, attrs: dict[str, Any]) -> Node:
-    """A copy of a node with other attributes that give the same type."""
+    """A copy of a node with other attributes that leave its type unchanged."""
     return Node(node.op, node.sources, attrs, node.shape, node.dtype, node.device, node.tracked, node.location)
 
 
 def with_bodies(graph: Graph, change: Callable[[Graph], Graph], done: dict[Graph, Graph]) -> Graph:
-    """The graph with each graph that its ops carry changed, once however many ops do; `done` has those that were."""
+    """The graph with each body changed, once however many ops share it; `done` maps bodies changed already."""
     replacing: dict[Node, Node] = {}
     nodes = []
     for node in graph.nodes:
@@ -213,7 +212,7 @@ def _described(node: Node, better: Node) -> str:
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
-    """The graph with every node replaced for which the rule returns another; the graph itself if there is none."""
+    """The graph with every node replaced for which the rule returns another; the same graph if there is none."""
     with looking_into(graph), recorded_as(recording.location, recording.grad):
         return _Walk(rule).through(graph)
 
@@ -223,8 +222,8 @@ class _Walk:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.start = now()  # what is recorded from here on is new
-        self.replacing: dict[Node, Node] = {}  # the old graph's nodes and the rules' own, to those of the new graph
+        self.start = now()  # nodes recorded from here on are new
+        self.replacing: dict[Node, Node] = {}  # maps nodes of the old graph and of the rules to the new graph
         self.nodes: list[Node] = []
 
     def through(self, graph: Graph) -> Graph:
@@ -253,7 +252,7 @@ class _Walk:
         return better is not node and spend(node, lambda: _described(node, better))
 
     def _settled(self, recorded: Node) -> Node:
-        """What stands in the new graph for a node that a rule returned, after rewriting what it recorded for it."""
+        """The final replacement of a node, after rewriting the nodes that the rule recorded."""
         stack, instead, rewrites = [recorded], dict[Node, Node](), 0
         while stack:
             node = stack[-1]
@@ -285,7 +284,7 @@ class _Walk:
 
 
 def picked(graph: Graph, op: Op) -> dict[Node, set[int]]:
-    """The nodes of an op of which only single results are read, with the numbers of these."""
+    """The nodes of an op of which only single results are read, with the numbers of those results."""
     found: dict[Node, set[int]] = {node: set() for node in graph.nodes if node.op is op}
     for node in graph.nodes:
         for source in node.sources:
@@ -300,7 +299,7 @@ def picked(graph: Graph, op: Op) -> dict[Node, set[int]]:
 
 
 def depending(nodes: Iterable[Node], on: Iterable[Node]) -> set[Node]:
-    """The nodes that depend on some values, and these."""
+    """These values and all nodes that depend on them."""
     found = set(on)
     for node in nodes:
         if not found.isdisjoint(node.sources):

@@ -1,12 +1,12 @@
-"""Schedules of a pipeline: in which order each rank runs its pieces, as a table, and what that order costs.
+"""Schedules of a pipeline: the order in which each rank runs its pieces, as a table, and the cost of that order.
 
 A *piece* is the forward or the backward pass of one micro-batch through one stage. With S ranks there are S stages, or
-a multiple of that (*chunks*): stage q is on rank q mod S. `gpipe` runs all forward passes, then all backward passes;
-`1f1b` starts backward passes as early as it can, so that a rank keeps the activations of few micro-batches;
-`interleaved` is the same over several chunks a rank, which makes the bubble this many times smaller.
+a multiple of S (*chunks*): stage q is on rank q mod S. `gpipe` runs all forward passes, then all backward passes.
+`1f1b` starts each backward pass as early as it can, so that a rank keeps the activations of few micro-batches.
+`interleaved` does the same with several chunks per rank, which divides the bubble by their number.
 
-`timeline` plays a table in ticks: a piece begins when its rank is free and what it needs is there. The bubble and the
-live activations are read off it.
+`timeline` plays a table in ticks: a piece starts when its rank is free and its operands are ready. The result gives the
+bubble and the peak number of live activations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Schedule:
 
     @property
     def chunks(self) -> int:
-        """How many stages a rank has."""
+        """The number of stages per rank."""
         return self.stages // self.ranks
 
 
@@ -60,7 +60,7 @@ def gpipe(ranks: int, microbatches: int, stages: int | None = None) -> Schedule:
 
 
 def one_forward_one_backward(ranks: int, microbatches: int, stages: int | None = None) -> Schedule:
-    """As many forward passes as fill the pipeline, then one backward for every forward pass (Narayanan et al., 2019).
+    """Warm-up forward passes, then one backward per forward pass (1F1B; Narayanan et al., 2019).
 
     >>> schedule = one_forward_one_backward(2, 3)
     >>> [" ".join(map(str, pieces)) for pieces in schedule.table]
@@ -83,7 +83,7 @@ def one_forward_one_backward(ranks: int, microbatches: int, stages: int | None =
 
 
 def _alternating(rank: int, ahead: int, chunks: int, ranks: int, microbatches: int) -> tuple[Piece, ...]:
-    """So many forward passes ahead, then forward and backward in turn, then the backward passes that are left."""
+    """This many warm-up forward passes, then forward and backward in turn, then the remaining backward passes."""
     count = microbatches * chunks
     ahead = min(ahead, count)
     forward = [Piece(FORWARD, *_nth(k, rank, chunks, ranks, is_forward=True)) for k in range(count)]
@@ -93,7 +93,7 @@ def _alternating(rank: int, ahead: int, chunks: int, ranks: int, microbatches: i
 
 
 def _nth(k: int, rank: int, chunks: int, ranks: int, is_forward: bool) -> tuple[int, int]:
-    """Stage and micro-batch of the k-th piece of a rank: `ranks` micro-batches through each chunk in turn."""
+    """Stage and micro-batch of a rank's k-th piece: `ranks` micro-batches through each chunk in turn."""
     if chunks == 1:
         return rank, k
     run, place = divmod(k, ranks * chunks)
@@ -116,7 +116,7 @@ SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
 
 
 def schedule_named(name: str) -> Callable[..., Schedule]:
-    """The schedule of a name."""
+    """The schedule with a given name."""
     if name not in SCHEDULES:
         raise ArgumentError(f"compile: schedule is one of {', '.join(map(repr, SCHEDULES))}, not {name!r}")
     return SCHEDULES[name]
@@ -127,7 +127,7 @@ def schedule_named(name: str) -> Callable[..., Schedule]:
 
 @dataclass(frozen=True)
 class PlayedSchedule:
-    """A schedule played in ticks: when each piece begins, how long all takes, and how much of that ranks are idle."""
+    """A schedule played in ticks: the start of each piece, the total time, and the share of it that ranks are idle."""
 
     schedule: Schedule
     begins: Mapping[Piece, int]
@@ -138,7 +138,7 @@ class PlayedSchedule:
     """For each rank: of how many pieces it keeps the activations at most."""
 
     def __str__(self) -> str:
-        """The table as text, a rank a line, a tick a column."""
+        """The table as text: one line per rank, one column per tick."""
         lines = []
         for pieces in self.schedule.table:
             cells = [""] * self.ticks
@@ -149,7 +149,7 @@ class PlayedSchedule:
 
 
 def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> PlayedSchedule:
-    """Play a schedule, given how many ticks a forward and a backward pass take; raises where it would never end.
+    """Play a schedule with these durations of a forward and a backward pass; raises if it would deadlock.
 
     >>> played = timeline(gpipe(2, 3))
     >>> played.ticks, played.bubble, played.live
@@ -179,7 +179,7 @@ def timeline(schedule: Schedule, forward: int = 1, backward: int = 1) -> PlayedS
 
 
 def needs(piece: Piece, stages: int) -> list[Piece]:
-    """What a piece waits for: the stage before, on the way back the stage after; the last stage turns round."""
+    """What a piece waits for: the previous stage, or the next one on the way back; the last stage turns around."""
     phase, stage, microbatch = piece
     if phase == FORWARD:
         return [Piece(FORWARD, stage - 1, microbatch)] if stage else []
@@ -188,7 +188,7 @@ def needs(piece: Piece, stages: int) -> list[Piece]:
 
 
 def _most_live(pieces: tuple[Piece, ...]) -> int:
-    """The most forward passes whose backward pass is still to come."""
+    """The largest number of forward passes whose backward pass has not run yet."""
     most = now = 0
     for piece in pieces:
         now += 1 if piece.phase == FORWARD else -1

@@ -1,13 +1,12 @@
-"""Simplify: constants folded, algebra, movement of movement; what only marks a value for differentiation goes.
+"""Simplify: constant folding, algebra, merged movement ops, and removal of differentiation markers.
 
-In: a graph. Out: a graph with the same values, op by op no dearer. The rules are in `constants` (what is known while
-compiling), `movement` (movement, reductions, picks) and here: elementwise ops that come out simpler. A simplified graph
-is for running: its markers are gone, so it is not to be differentiated.
+In: a graph. Out: a graph with the same values in which no op costs more. The rules are in `constants` (compile-time
+knowledge), `movement` (movement, reductions, picks) and here (elementwise ops). A simplified graph is only for running:
+its markers are gone, so it must not be differentiated.
 
-Every rule of algebra gives the same bits, with the exceptions listed here.
-
-- `pow` by a small whole number becomes multiplications: within a unit or two in the last place of the reference.
-- `safe_multiply` by what is known to be finite becomes `multiply`: the sign of a zero may differ.
+Every algebraic rule preserves the bits, with these exceptions.
+- `pow` by a small integer becomes multiplications: within one or two units in the last place of the reference.
+- `safe_multiply` by a value known to be finite becomes `multiply`: the sign of a zero may differ.
 
 So `x + 0.0` stays unless x cannot be -0.0 (`-0.0 + 0.0` is 0.0), and `x * 0` stays, because NaN and infinity times 0
 are NaN. Complex numbers are left alone: even `x * 1` multiplies infinities with the zero imaginary part.
@@ -32,7 +31,7 @@ from wengert.ops.recorders import Elementwise, broadcast_shapes
 
 
 def _as(x: Node, node: Node) -> Node:
-    """`x` in place of a node it was broadcast for."""
+    """`x`, broadcast to the type of the node it replaces."""
     return broadcast_to(x, node.shape)
 
 
@@ -53,7 +52,7 @@ def add_zero(node: Node) -> Node | None:
 
 
 def _changes_nothing(zero: Node, x: Node, node: Node, sign: int) -> bool:
-    """Whether an operand is a zero of this sign, or of any sign beside an `x` for which it is all the same."""
+    """Whether an operand is a zero of this sign, or of any sign if `x` is such that the sign does not matter."""
     value = number(zero)
     if value is None or value != 0 or node.dtype in COMPLEX:
         return False
@@ -144,7 +143,7 @@ def divide_number(node: Node) -> Node | None:
 
 
 def multiply_finite(node: Node) -> Node | None:
-    """safe_multiply(g, d) is g * d where d is finite or g is no zero: 0 times NaN or infinity is 0 in it."""
+    """safe_multiply(g, d) is g * d where d is finite or g is never 0: they differ only for 0 times NaN or infinity."""
     g, d = node.sources
     if node.dtype in COMPLEX:
         return None
@@ -188,7 +187,7 @@ def square_of_sign(node: Node) -> Node | None:
 
 
 def same_value(node: Node) -> Node | None:
-    """What only marks a value for differentiation, or copies it: nothing is left of it."""
+    """Copies and markers for differentiation disappear."""
     return node.sources[0]
 
 
@@ -198,7 +197,7 @@ def same_if_real(node: Node) -> Node | None:
 
 
 def same_twice(node: Node) -> Node | None:
-    """The larger, the smaller, both, either of x and x: x."""
+    """The maximum, minimum, and, or of x and x is x."""
     a, b = node.sources
     return a if a is b and a.dtype is node.dtype else None
 
@@ -207,7 +206,7 @@ def same_twice(node: Node) -> Node | None:
 
 
 def where_known(node: Node) -> Node | None:
-    """A choice that is made already, or between equals."""
+    """A selection whose condition is known, or between equal values."""
     condition, a, b = node.sources
     value = number(condition)
     if value is not None:
@@ -224,7 +223,7 @@ def where_not(node: Node) -> Node | None:
 
 
 def where_where(node: Node) -> Node | None:
-    """The inner of two choices by the same condition is made by the outer one."""
+    """Nested selections by the same condition: the outer one decides the inner one."""
     condition, a, b = node.sources
     inner_a = a.sources[1] if made_by(a, e.where) and a.sources[0] is condition else a
     inner_b = b.sources[2] if made_by(b, e.where) and b.sources[0] is condition else b
@@ -241,7 +240,7 @@ def not_not(node: Node) -> Node | None:
 
 
 def logic_known(node: Node) -> Node | None:
-    """And, or with a number that is known."""
+    """`and` and `or` with a known operand."""
     for x, other in _other_way(node):
         value = number(other)
         if value is None or x.dtype is not bool_:
@@ -256,7 +255,7 @@ def logic_known(node: Node) -> Node | None:
 
 
 def cast_of_cast(node: Node) -> Node | None:
-    """A cast to a wider dtype on the way to another adds nothing. Rounding to a narrower one stays."""
+    """Drop a cast to a wider dtype in between. A rounding cast to a narrower one stays."""
     x = node.sources[0]
     if x.dtype is node.dtype:
         return x
@@ -266,7 +265,7 @@ def cast_of_cast(node: Node) -> Node | None:
     if not widens(start.dtype, x.dtype) or (start.dtype in COMPLEX and node.dtype not in COMPLEX):
         return None
     if x.dtype in INEXACT and node.dtype not in INEXACT and node.dtype is not bool_:
-        # Out of range, how wide the float was matters; and a float goes to the nearest integer, where an integer wraps.
+        # Out of range the float's width matters; and a float saturates where an integer wraps.
         return cast(start, node.dtype) if widens(start.dtype, node.dtype) else None
     return cast(start, node.dtype)
 
@@ -275,7 +274,7 @@ def cast_of_cast(node: Node) -> Node | None:
 
 
 def broadcast_by_itself(node: Node) -> Node | None:
-    """An operand that was broadcast to the shape which the others give anyway: the op does that by itself."""
+    """Drop an explicit broadcast to the shape that the other operands give anyway."""
     for source in node.sources:
         if source.op is BROADCAST:
             break
@@ -335,7 +334,7 @@ def _rules_for(op: Op) -> tuple[Rule, ...]:
 
 
 def simpler(node: Node) -> Node | None:
-    """What the first rule that fits a node makes of it."""
+    """The result of the first rule that applies to a node."""
     for rule in _table.get(node.op) or _rules_for(node.op):
         found = rule(node)
         if found is not None:
@@ -345,7 +344,7 @@ def simpler(node: Node) -> Node | None:
 
 
 def exactly_simpler(node: Node) -> Node | None:
-    """The same by rules that change no bit, whichever part of a program is seen: constants are not computed ahead."""
+    """The same with only bit-preserving rules, for any part of a program; constants are not folded."""
     for rule in _table.get(node.op) or _rules_for(node.op):
         found = None if rule in _ROUNDING or (rule is fold and not folds_exactly(node)) else rule(node)
         if found is not None:

@@ -1,15 +1,15 @@
-"""Stages of a pipeline: on which of them each value of a recorded graph is computed, and which input belongs to which.
+"""Stages of a pipeline: the stage that computes each value of a recorded graph, and the stage that owns each input.
 
-In: a recorded graph, what the user marked (`wg.distributed.stage`), and which inputs its outputs take the place of.
-Out: the *home* of a value, the stage that computes or keeps it. A value without a home (a mask, a count of steps) is
-computed wherever somebody needs it: none of its sources has a home.
+In: a recorded graph, the user's marks (`wg.distributed.stage`), and which outputs replace which inputs. Out: the *home*
+of each value, the stage that computes or keeps it. A value without a home (a mask, a step count) has no source with a
+home, and is computed wherever it is needed.
 
-- A forward node that has gradients has the stage it was recorded in. Where nothing is marked, the forward pass is cut
-  into stages of about the same cost along its order, where few bytes cross.
-- A gradient's node has the home of the forward node it is the derivative of.
-- Any other node is where most bytes of what it reads are; of equals, on the latest. So a norm over all parameters is
-  added up from a number a stage, and an update is where its parameter is.
-- A parameter belongs to the first stage that uses it; other inputs to where what takes their place is computed.
+- A forward node that has gradients belongs to the stage in which it was recorded. Without marks, the forward pass is
+  cut in order into stages of about equal cost, where few bytes cross.
+- A gradient node has the home of the forward node that it differentiates.
+- Any other node goes where most bytes of its operands are, to the latest stage in a tie. So a norm over all parameters
+  is added from one number per stage, and an update runs where its parameter is.
+- A parameter belongs to the first stage that uses it; any other input to the stage that computes its replacement.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from wengert.ops.op import PICK
 Marks = Sequence[tuple[int, int | None]]
 """From which serial number on nodes are recorded in which stage; None: in none."""
 
-_SLACK = 0.25  # of a stage's cost: how far from an even cut one is looked for that fewer bytes cross
+_SLACK = 0.25  # fraction of a stage's cost within which a cut with less traffic is searched
 
 
 class Interface(NamedTuple):
-    """What a pipeline has to know of a recorded graph beside its nodes."""
+    """What a pipeline needs to know about a recorded graph besides its nodes."""
 
     marks: Marks
-    arguments: int  # how many inputs are a call's own: each rank has them
-    pairs: Mapping[int, int]  # by output: the input whose place it takes
+    arguments: int  # the number of inputs that every rank gets with the call
+    pairs: Mapping[int, int]  # by output: the input that it replaces
     returned: frozenset[int] = frozenset()  # outputs that a call returns: every rank gets them
 
 
 class Homes(NamedTuple):
-    """How many stages there are, and the homes of nodes and inputs; what is not there has none."""
+    """The number of stages, and the homes of nodes and inputs; an absent node has none."""
 
     stages: int
     of: Mapping[Node, int]
@@ -57,11 +57,11 @@ def homes(graph: Graph, ranks: int, interface: Interface) -> Homes:
         more = {x: found[y] for x, y in pairs if x not in found and y in found}
         if not more:
             return Homes(stages, found)
-        kept |= more  # an input that is replaced on one stage must not be read on another as it was
+        kept |= more  # an input that one stage replaces must not be read unchanged on another
 
 
 def _marked(graph: Graph, marks: Marks) -> dict[Node, int]:
-    """The nodes that were recorded inside `stage`."""
+    """The nodes recorded inside `stage`."""
     if not marks:
         return {}
     starts = [serial for serial, _ in marks]
@@ -89,7 +89,7 @@ def _count(marked: Iterable[int], ranks: int) -> int:
 
 
 class _Assignment:
-    """One assignment, given the inputs whose home is known already."""
+    """One assignment, from the inputs whose homes are already known."""
 
     def __init__(
         self, graph: Graph, stages: int, interface: Interface, marked: Mapping[Node, int], kept: Mapping[Node, int]
@@ -113,7 +113,7 @@ class _Assignment:
         return self.home
 
     def _of_origin(self, node: Node) -> int | None:
-        """The home of the forward node that a node is the derivative of, or what the user marked."""
+        """The home of the forward node that a node differentiates, or the user's mark."""
         if isinstance(node.location, Backward):
             origin = self.by_serial.get(node.location.serial)
             return None if origin is None else self.home.get(origin)
@@ -121,14 +121,14 @@ class _Assignment:
 
     def _put(self, node: Node, planned: int | None) -> None:
         if node.op is PICK:
-            planned = self.home.get(node.sources[0])  # a result lies beside the others
+            planned = self.home.get(node.sources[0])  # results stay together
         if planned is None:
             planned = self._by_bytes(node)
         if planned is not None:
             self.home[node] = planned
 
     def _by_bytes(self, node: Node) -> int | None:
-        """The stage that has the most bytes of what a node reads; the latest of equals."""
+        """The stage that holds most bytes of a node's operands; the latest in a tie."""
         bytes_at: dict[int, int] = {}
         for source in dict.fromkeys(node.sources):
             if source in self.home:
@@ -137,7 +137,7 @@ class _Assignment:
         return max(bytes_at, key=lambda stage: (bytes_at[stage], stage), default=None)
 
     def _first_users(self, forward: Sequence[Node]) -> None:
-        """Give what has no home yet, and gets gradients or belongs to nobody in particular, that of its first user."""
+        """Give inputs without a home that get gradients, or that nothing replaces, the home of their first user."""
         home = self.home
         users: dict[Node, int] = {}
         for node in reversed(forward):
@@ -156,9 +156,9 @@ class _Assignment:
 
 
 def _path(forward: Sequence[Node], arguments: frozenset[Node]) -> dict[Node, None]:
-    """The nodes that stages are made of: what is computed from arguments, and has gradients if anything has.
+    """The nodes that stages are made of: those computed from arguments, restricted to nodes with gradients if any have.
 
-    The rest (draws of dropout, targets, masks) is computed where it is needed.
+    The others (dropout draws, targets, masks) are computed where they are needed.
     """
     reached = set(arguments)
     found: dict[Node, None] = {}
@@ -172,7 +172,7 @@ def _path(forward: Sequence[Node], arguments: frozenset[Node]) -> dict[Node, Non
 
 
 def _cut(nodes: Iterable[Node], stages: int) -> dict[Node, int]:
-    """A path in stages of about the same cost, cut where the fewest bytes cross."""
+    """A path in stages of about equal cost, cut where the fewest bytes cross."""
     path = list(nodes)
     if len(path) < stages:
         raise ArgumentError(f"a forward pass of {len(path)} ops cannot be cut into {stages} stages")
@@ -192,14 +192,14 @@ def _cut(nodes: Iterable[Node], stages: int) -> dict[Node, int]:
 
 
 def _cost(node: Node) -> int:
-    """What a node costs: a FLOP counts as a byte that is read or written."""
+    """The cost of a node: a FLOP counts as one byte read or written."""
     body = node.attrs.get("body")
     inside = sum(map(_cost, body.nodes)) if isinstance(body, Graph) else 0
     return inside + node.op.flops(node) + sum(map(size_in_bytes, (node, *node.sources)))
 
 
 def _crossing(path: Sequence[Node]) -> list[int]:
-    """For each node the bytes of the path that are read after it, and were made up to it."""
+    """For each node, the bytes of the path that were computed up to it and are read after it."""
     place = {node: i for i, node in enumerate(path)}
     last = dict.fromkeys(path, -1)
     for i, node in enumerate(path):
@@ -215,7 +215,7 @@ def _crossing(path: Sequence[Node]) -> list[int]:
 
 
 def size_in_bytes(node: Node) -> int:
-    """The bytes of a value."""
+    """The size of a value in bytes."""
     if not isinstance(node.dtype, tuple):
         return node.size * int(node.dtype.itemsize)
     total = 0

@@ -1,12 +1,12 @@
-"""States: how a value of `partition` lies over the ranks of a group, and how one state becomes another.
+"""States: how a value of `partition` is distributed over the ranks of a group, and conversions between states.
 
-WHOLE            every rank has it all
+WHOLE            every rank has all of it
 PARTIAL          the value is the sum over the ranks
-Sharded(i)       every rank has its block along axis i, and works on it
+Sharded(i)       every rank has its block along axis i, and computes with it
 Sharded(i, k)    axis i is k runs of equal length, and every rank has its block of each: q, k and v side by side,
                  each cut by heads; or sequences side by side, each cut by tokens
-Stored(i)        every rank keeps its block along axis i: a parameter or a moment of ZeRO. It is gathered to be
-                 worked with, and updated block by block
+Stored(i)        every rank keeps its block along axis i: a parameter or a moment of ZeRO. It is gathered for use
+                 and updated block by block
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wengert.ops.movement import reshape
 
 @dataclass(frozen=True)
 class Sharded:
-    """Every rank has its block along an axis, or of each of its runs."""
+    """Every rank has its block along an axis, or its block of each run of that axis."""
 
     axis: int
     runs: int = 1
@@ -35,7 +35,7 @@ class Sharded:
 
 @dataclass(frozen=True)
 class Stored:
-    """Every rank keeps its block along an axis, and gathers it to work with it."""
+    """Every rank keeps its block along an axis, and gathers the value to use it."""
 
     axis: int
     runs: int = 1
@@ -46,7 +46,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Like:
-    """The state that is asked for an output that is to lie as an earlier one does."""
+    """Requests for an output the state of an earlier output."""
 
     output: int
 
@@ -72,7 +72,7 @@ def block_shape(shape: Sequence[int], axis: int, count: int) -> Shape:
 
 
 def bytes_of(node: Node) -> int:
-    """The size of a value; of all of them for a node with several results."""
+    """The size of a value; for a node with several results, the total."""
     if isinstance(node.dtype, tuple):
         return sum(math.prod(shape) * int(dtype.itemsize) for shape, dtype in zip(node.shape, node.dtype))
     return node.size * int(node.dtype.itemsize)
@@ -82,7 +82,7 @@ def bytes_of(node: Node) -> int:
 
 
 def _with_runs(x: Node, *states: Sharded | Stored) -> tuple[Node, list[int]]:
-    """A value with an axis of its own for the runs of each state's axis, and where the axes that are cut now are."""
+    """A value with a separate axis for the runs of each state's axis, and where the cut axes are now."""
     runs = {state.axis: state.runs for state in states if state.runs > 1}
     shape: list[int] = []
     places = {}
@@ -95,13 +95,13 @@ def _with_runs(x: Node, *states: Sharded | Stored) -> tuple[Node, list[int]]:
 
 
 def block(whole: Node, state: Sharded | Stored, group: Group) -> Node:
-    """A rank's block of a value that all have."""
+    """A rank's block of a replicated value."""
     viewed, (axis,) = _with_runs(whole, state)
     return reshape(BLOCK(viewed, axis=axis, group=group), block_shape(whole.shape, state.axis, group.size))
 
 
 def gathered(local: Node, state: Sharded | Stored, group: Group) -> Node:
-    """The whole of a value of which each rank has a block."""
+    """The whole value, from the blocks of all ranks."""
     viewed, (axis,) = _with_runs(local, state)
     at = state.axis
     shape = (*local.shape[:at], local.shape[at] * group.size, *local.shape[at + 1 :])
@@ -115,7 +115,7 @@ def scattered(partial: Node, state: Sharded | Stored, group: Group) -> Node:
 
 
 def exchanged(local: Node, held: Sharded, wanted: Sharded, group: Group) -> Node:
-    """A rank's block along another axis than the one that it has a block along."""
+    """A rank's block along another axis than its current one."""
     viewed, (join, split) = _with_runs(local, held, wanted)
     shape = list(block_shape(local.shape, wanted.axis, group.size))
     shape[held.axis] *= group.size

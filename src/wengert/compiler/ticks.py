@@ -1,9 +1,9 @@
 """Ticks: when each node of a pipeline's graph runs, and which ranks need it.
 
-A schedule played in ticks says when each piece begins. A node gets the tick of its piece, or of the last thing it
-reads; transfers lie between two ticks. So the nodes of all ranks are in one order that keeps every dependency, and the
-transfers are in it: ranks cannot wait for each other in a circle, even where a value needs all micro-batches (as
-BatchNorm does), which the schedule knows nothing of.
+A schedule, played in ticks, gives the start of each piece. A node runs at the tick of its piece, or of the last value
+it reads; transfers run between ticks. So one order covers the nodes of all ranks, respects every dependency, and
+includes the transfers. Ranks can therefore not wait for each other in a cycle, even where a value needs all
+micro-batches (as in BatchNorm), which the schedule does not know about.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.ops.transfer import MICROBATCH, TRANSFER
 
 
 def needed_by(graph: Graph, pipeline: Pipeline) -> list[set[Node]]:
-    """For each rank of the pipeline the nodes it needs for its outputs, and for what others need of it."""
+    """For each rank of the pipeline, the nodes it needs for its own outputs and for what other ranks need from it."""
     ranks, own = pipeline.group.size, set(graph.nodes)
     needed: list[set[Node]] = [set() for _ in range(ranks)]
     agenda = [(rank, graph.outputs[k]) for held in pipeline.outputs for rank, k in held.items()]
@@ -42,9 +42,9 @@ class _Where(NamedTuple):
 
 
 def ticks(graph: Graph, schedule: Schedule, needed: Sequence[set[Node]]) -> dict[Node, int]:
-    """When each node runs: nodes at even ticks, transfers at odd ones, none before what it reads.
+    """When each node runs: nodes at even ticks, transfers at odd ones, none before its operands.
 
-    What depends on no layer (draws of dropout, the number of targets) runs when it is first needed.
+    A node that depends on no layer (dropout draws, the number of targets) runs when it is first needed.
     """
     begins = timeline(schedule).begins
     free = _free(graph)
@@ -74,7 +74,7 @@ def ticks(graph: Graph, schedule: Schedule, needed: Sequence[set[Node]]) -> dict
 
 
 def _free(graph: Graph) -> set[Node]:
-    """The nodes that depend on no layer: on nothing that has gradients, and on nothing that comes from elsewhere."""
+    """The nodes that depend on no layer: on nothing with gradients, and on nothing from other stages."""
     found: set[Node] = set()
     if not any(node.tracked for node in graph.nodes):
         return found
@@ -86,7 +86,7 @@ def _free(graph: Graph) -> set[Node]:
 
 
 def _as_late(graph: Graph, when: dict[Node, int], free: set[Node]) -> dict[Node, int]:
-    """The ticks, with nodes that are free to wait as late as the first that reads them."""
+    """The ticks, with free nodes moved to their first reader."""
     first: dict[Node, int] = {}
     for node in reversed(graph.nodes):
         if node in free:
@@ -97,6 +97,6 @@ def _as_late(graph: Graph, when: dict[Node, int], free: set[Node]) -> dict[Node,
 
 
 def _only_rank(node: Node, needed: Sequence[set[Node]]) -> int | None:
-    """The rank that alone needs a node; what several need, each computes as soon as it can."""
+    """The one rank that needs a node; nodes that several ranks need run as early as possible on each."""
     found = [rank for rank, nodes in enumerate(needed) if node in nodes]
     return found[0] if len(found) == 1 else None

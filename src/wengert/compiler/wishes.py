@@ -1,4 +1,4 @@
-"""Wishes: which sums over the ranks will be wanted in blocks, though `partition` has not come to who wants them."""
+"""Wishes: sums over the ranks that later nodes will want in blocks, found before `partition` reaches those nodes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from wengert.core.graph import Graph, Node
 
 
 def wishes(graph: Graph, states: Mapping[Node, Mapping[State, Node]]) -> dict[Node, Stored]:
-    """Values that will meet stored ones element by element: if they are sums over the ranks, blocks of them will do.
+    """Values that will meet stored values element by element: if they are sums over the ranks, blocks suffice.
 
-    Such are the gradients of ZeRO's updates, wherever else (in a norm, say) they are read first.
+    The gradients in ZeRO's updates are such values, even if something else (a norm, say) reads them first.
     """
     stored = {node: state for node, held in states.items() for state in held if isinstance(state, Stored)}
-    for node in graph.nodes:  # forwards: what is computed from stored values one by one lies as they do
+    for node in graph.nodes:  # forwards: elementwise functions of stored values have the same state
         if node.op.kind == "elementwise" and node not in stored:
             alike = {stored[s] for s in node.sources if s in stored and s.shape == node.shape}
             if len(alike) == 1:

@@ -37,7 +37,7 @@ KINDS = {
     ".check": "certificates",
 }
 TEMPORARY = "tmp"  # what the names of unfinished files and folders begin with
-DAY = 86_400  # seconds; what is unfinished for longer was left by a process that died
+DAY = 86_400  # seconds; an older unfinished entry was left by a process that died
 HINT = "Set WENGERT_CACHE to a folder that you alone can write to"
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def refusal(path: Path) -> str | None:
 
 
 def _exposure(parent: Path) -> str | None:
-    """Why others could replace a folder that lies in this one."""
+    """Why others could replace a subfolder of this folder."""
     status = os.stat(parent)
     if status.st_uid not in (os.getuid(), 0, _outside()):
         return f"{parent} belongs to {_user(status.st_uid)}, who could replace the cache in it"
@@ -140,7 +140,7 @@ def _user(number: int) -> str:
 
 @functools.cache
 def _outside() -> int:
-    """The owner that a container shows for folders of the system outside it; root where that is a user in here."""
+    """The owner that a container shows for system folders outside it; root if that is a user in here."""
     with suppress(OSError, ValueError):
         number = int(Path("/proc/sys/kernel/overflowuid").read_text())
         known = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
@@ -159,7 +159,7 @@ _lock = threading.Lock()
 
 
 def _readable() -> Iterator[Path]:
-    """The folders that are looked into, the one with what this process wrote first."""
+    """The folders to search, the one that this process writes to first."""
     if os.getpid() in _private:
         yield _private[os.getpid()]
     with suppress(OSError):
@@ -169,7 +169,7 @@ def _readable() -> Iterator[Path]:
 
 
 def _main_folder() -> Path:
-    """The folder of the cache, made if it is missing; raises where it is refused."""
+    """The cache folder, created if missing; raises if it is refused."""
     main = folder()
     make_private(main)
     why = refusal(main)
@@ -199,7 +199,7 @@ def _temporary_folder() -> Path:
 
 
 def _written(put: Callable[[Path], Path]) -> Path:
-    """What `put` wrote into the folder of the cache, or else into a private one; raises where there is neither."""
+    """Write an entry into the cache folder, or else into a private one; raises if neither works."""
     reason, is_new = "", False
     try:
         main = folder()
@@ -238,7 +238,7 @@ PATIENCE = 300.0
 
 
 def _checksum(name: str, content: bytes) -> bytes:
-    """The last line of an entry. With its name in it, an entry that was copied over another is not taken for it."""
+    """The last line of an entry. It includes the name, so that a copied entry is not mistaken for another."""
     digest = hashlib.sha256(name.encode() + b"\0")  # 12 us for a library of 20 KB; blake2b takes twice as long
     digest.update(content)
     return b"\nsha256 " + digest.hexdigest().encode() + b"\n"
@@ -249,7 +249,7 @@ _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK"
 
 
 def _verified(path: Path) -> bytes | None:
-    """The content of an entry, now used last; None where it is missing, damaged, or not ours."""
+    """The content of an entry, marked as used; None if it is missing, damaged, or not ours."""
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _READING)) as file:
             stored = file.read() if _is_trusted(os.fstat(file.fileno())) else b""
@@ -314,7 +314,7 @@ def build(name: str, make: Callable[[Path], bytes]) -> Path:
 
 
 def _put(place: Path, name: str, content: bytes) -> Path:
-    """Write an entry so that after a crash, of the machine too, there is all of it or nothing."""
+    """Write an entry so that after a crash, even of the machine, all of it is there or nothing."""
     target = place / name
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=place)
     try:
@@ -334,7 +334,7 @@ def _put(place: Path, name: str, content: bytes) -> Path:
 
 
 def _sync(place: Path) -> None:
-    """Have the disk know the names in a folder; some file systems cannot be asked to."""
+    """Flush a folder's names to disk; some file systems do not support this."""
     with suppress(OSError):
         handle = os.open(place, os.O_RDONLY)
         try:
@@ -408,7 +408,7 @@ def clear(older_than: float = 0.0) -> list[Entry]:
     if why is not None:
         raise CacheError(f"{why}. {HINT}")
     now = time.time()
-    found = [entry for entry in entries(main) if entry.kind or entry.used < now - DAY]  # not what is being built
+    found = [entry for entry in entries(main) if entry.kind or entry.used < now - DAY]  # not entries under construction
     gone = [entry for entry in found if entry.used <= now - older_than * DAY]
     for entry in gone:
         remove(entry.path)

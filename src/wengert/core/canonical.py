@@ -110,7 +110,7 @@ def frozen(value: Any, depth: int = 0) -> Hashable:
 
 
 def hashable(value: Any) -> Hashable:
-    """Nested lists and tuples as tuples, with weak references by the identity of what they refer to."""
+    """Nested lists and tuples as tuples, with weak references compared by the identity of their referents."""
     if type(value) in (list, tuple):
         return tuple([hashable(item) for item in value])
     return id(value()) if type(value) is ReferenceType else value
@@ -131,7 +131,7 @@ def _itself(value: Any) -> Hashable:
 
 
 def _taken_apart(value: Any, depth: int) -> Hashable:
-    """An object by what it is made of, where that says what it does and is not too deep."""
+    """An object by its components, if these determine its behaviour and are not nested too deeply."""
     kind = type(value)
     if kind is Graph:
         return kind, canonical(value)

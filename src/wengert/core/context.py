@@ -65,7 +65,7 @@ class ScopedMode(Mode):
         self.has_ended = False
 
     def _found(self, name: str) -> Any:
-        """The value that the innermost frame has set, else that of the mode around all of these."""
+        """The value that the innermost frame has set, else that of the enclosing mode."""
         values: dict[int, Any] = {}
         around: Mode | None = self
         while type(around) is ScopedMode:

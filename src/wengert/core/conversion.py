@@ -45,9 +45,9 @@ def require_number(node: Node, what: str) -> None:
 
 
 def require_stored(node: Node, what: str) -> None:
-    """As `require_number`, of one that an assignment `a[0] = x` to an array asks for: it would lose what an array does.
+    """Like `require_number`, for an assignment `a[0] = x` into an array, which would lose the gradient.
 
-    Python does not tell what a number is for, so for tracked values the calling instruction is inspected.
+    Python does not say why it wants a number, so for tracked values the calling instruction is inspected.
     """
     if not node.tracked:
         return
@@ -81,7 +81,7 @@ def _refuse_traced(node: Node, what: str) -> None:
 
 
 def _transform_of(node: Node) -> str | None:
-    """The innermost transform by whose variables a value is differentiated, if there is one."""
+    """The innermost transform with respect to whose variables a value is differentiated, if any."""
     by_variable = {variable: name for name, variables in recording.transforms for variable in variables}
     if not by_variable:
         return None

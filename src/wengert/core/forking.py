@@ -38,7 +38,7 @@ def in_child(action: Callable[[], None]) -> None:
 
 def _after_fork() -> None:
     for lock in list(_locks):
-        if not (hasattr(lock, "_is_owned") and lock._is_owned()):  # the thread that forked lets go of its own itself
+        if not (hasattr(lock, "_is_owned") and lock._is_owned()):  # the thread that forked releases its own lock itself
             lock._at_fork_reinit()
     for action in _actions:
         action()

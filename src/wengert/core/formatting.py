@@ -69,7 +69,7 @@ def folded_html(title: str, content: str, is_open: bool = False) -> str:
 
 
 def _recorded(tensor: Tensor) -> str:
-    """The graph behind a Tensor, as Python, to be folded out; nothing where there is none, or a very long one."""
+    """The graph of a Tensor, as Python in a collapsible block; empty if there is none, or it is very long."""
     node = tensor.node
     nodes = ancestors([node])
     if not node.sources or node.op.name == "variable" or len(nodes) > _LONG_GRAPH:
@@ -100,7 +100,7 @@ def _cell(value: Any) -> str:
 
 
 def _summary(array: np.ndarray[Any, Any]) -> list[list[Any]]:
-    """Rows and columns, with an ellipsis in place of what does not fit."""
+    """Rows and columns, with an ellipsis for what does not fit."""
     rows = _ends(list(range(array.shape[0])), 5)
     columns = _ends(list(range(array.shape[1])), 5)
     return [

@@ -151,7 +151,7 @@ class _Released(tuple[Node, ...]):
 RELEASED: tuple[Node, ...] = _Released()
 
 
-_seers: list[tuple[int, Callable[[Node], None]]] = []  # those who see new nodes, and of which thread
+_seers: list[tuple[int, Callable[[Node], None]]] = []  # the observers of new nodes, and their threads
 _made = Node.__init__
 
 
@@ -398,7 +398,7 @@ def as_python(graph: Graph, name: str = "graph", notes: Mapping[Node, str] | Non
 
 
 def _where(node: Node) -> str:
-    """The user's line, with its text; nothing for what no line made, such as folded constants."""
+    """The user's line, with its text; empty for nodes without one, such as folded constants."""
     if node.location is None:
         return ""
     text = source_line(node.location)
@@ -406,7 +406,7 @@ def _where(node: Node) -> str:
 
 
 def _as_literal(value: Any) -> str:
-    """A value of an attribute as Python that gives it back."""
+    """An attribute's value as a Python expression that reproduces it."""
     if isinstance(value, np.dtype):
         return f"wg.{value.name}"
     if isinstance(value, np.generic):

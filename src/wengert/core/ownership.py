@@ -86,7 +86,7 @@ def of_this_process() -> Ownership:
 
 
 def _mistrust(count: Counter | None) -> str | None:
-    """Why counts do not tell who refers to an object, in words; None where they do."""
+    """Why reference counts are unreliable here, in words; None if they are reliable."""
     if count is None:
         return "references are not counted"
     if not getattr(sys, "_is_gil_enabled", lambda: True)():

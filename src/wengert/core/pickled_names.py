@@ -42,7 +42,7 @@ def _made_again(make: Callable[..., Any], function: Any, depth: int, options: Se
 
 
 def _found(module: str | None, name: str) -> Any:
-    """What a module has under a name, which may be dotted."""
+    """The object that a module has under a (possibly dotted) name."""
     found: Any = sys.modules.get(module or "", _MISSING)
     for part in name.split("."):
         found = getattr(found, part, _MISSING)
@@ -50,7 +50,7 @@ def _found(module: str | None, name: str) -> Any:
 
 
 def _named(thing: Any, function: FunctionType) -> tuple[Any, int]:
-    """What the name of a function stands for, and how many wrappers lie around the function there."""
+    """The object that a function's name refers to, and the number of wrappers around the function there."""
     name, module = function.__qualname__, function.__module__
     if name.endswith("<lambda>"):
         raise _cannot(thing, "a lambda cannot be found by name; define it with def at the top level of a module")

@@ -140,7 +140,7 @@ class Absent:
 class ShardedArray:
     """The array of a value of which this rank holds a block."""
 
-    made = False  # whether there ever was one: until then nobody looks for them
+    made = False  # whether there ever was one; until then no code searches for them
     __slots__ = ("__weakref__", "block", "dtype", "placement", "shape")
 
     def __init__(self, block: Any, shape: Shape, placement: Placement) -> None:
@@ -181,7 +181,7 @@ def handed_out(x: np.ndarray[Any, Any], group: Communicator, source: int) -> np.
 
 
 def _stretches(places: np.ndarray[Any, Any]) -> list[tuple[slice, slice]]:
-    """Places in order as slices, each with where it begins and ends among them."""
+    """Ordered indices as slices, each with its start and end among them."""
     ends = [*(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
     starts = [0, *ends[:-1]]
     first = [int(places[start]) if end > start else 0 for start, end in zip(starts, ends)]
@@ -189,7 +189,7 @@ def _stretches(places: np.ndarray[Any, Any]) -> list[tuple[slice, slice]]:
 
 
 def _joined(block: np.ndarray[Any, Any], axis: int, runs: int, group: Group) -> np.ndarray[Any, Any]:
-    """The whole along an axis, of blocks of some runs."""
+    """The whole along an axis, from blocks of some runs."""
     before, size, behind = block.shape[:axis], block.shape[axis], block.shape[axis + 1 :]
     apart = communicator(group).all_gather(block.reshape(*before, runs, size // runs, *behind), axis + 1)
     return apart.reshape(*before, size * group.size, *behind)

@@ -111,7 +111,7 @@ def _take_apart(tree: Any, leaves: list[Any], attributes: bool = False) -> Struc
 
 
 def _container(tree: Any, leaves: list[Any], attributes: bool) -> Structure | None:
-    """The structure of a container, its leaves added to `leaves`; None of what is none."""
+    """The structure of a container, with its leaves appended to `leaves`; None if the value is not a container."""
     kind = type(tree)
     if isinstance(tree, dict):
         return _structure(kind, tuple(tree), tuple([_take_apart(value, leaves, attributes) for value in tree.values()]))
@@ -127,7 +127,7 @@ def _container(tree: Any, leaves: list[Any], attributes: bool) -> Structure | No
 
 
 def _attributes(tree: Any) -> dict[str, Any]:
-    """What a container stores beside its items or fields; nothing where these are its attributes, or it has none."""
+    """What a container stores besides its items or fields; empty if there is nothing else."""
     is_dataclass = dataclasses.is_dataclass(tree)
     if isinstance(tree, type) or not (is_dataclass or isinstance(tree, (dict, list, tuple))):
         return {}
@@ -185,7 +185,7 @@ def builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
 
 
 def _expression(structure: Structure, places: Iterator[int]) -> str | None:
-    """The container as Python over `leaves`, for tuples, lists and None inside each other; else None."""
+    """A nest of tuples, lists and None as Python over `leaves`; None for other containers."""
     kind = structure.type
     if kind is Leaf:
         return f"leaves[{next(places)}]"
@@ -216,7 +216,7 @@ def taker(structure: Structure) -> Callable[[Any], list[Any] | None]:
 
 
 def _taken(structure: Structure, place: str, keys: list[list[Any]], conditions: list[str]) -> str | None:
-    """The leaves of the container at a place, as Python; conditions that it is one are added."""
+    """The leaves of the container at an expression, as Python; conditions that it is one are appended."""
     kind, parts = structure.type, structure.parts
     if kind is Leaf:
         return f"{place}, "

@@ -59,7 +59,7 @@ class Agreements:
 
 
 def _usual(said: dict[int, tuple[str, str]]) -> int:
-    """The first rank of those that most agree with; ties go to the lowest."""
+    """The lowest rank of the largest group that agrees."""
     counts = Counter(said.values())
     return min(said, key=lambda rank: (-counts[said[rank]], rank))
 

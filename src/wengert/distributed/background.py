@@ -35,7 +35,7 @@ class SaveOrder(NamedTuple):
     ranks: int
     nonce: str
     then: Callable[[Path], None] | None  # called by rank 0 when the checkpoint is complete
-    resume: str = ""  # the command that goes on from it, which is told where ranks are lost
+    resume: str = ""  # the command that resumes from it, shown when ranks are lost
 
     @property
     def name(self) -> str:

@@ -113,7 +113,7 @@ def _begun(folder: Path, state: Any, group: Communicator) -> Snapshot:
 
 
 def _agreed_nonce(folder: Path, digest: int, group: Communicator) -> str:
-    """The nonce of a save, which rank 0 chooses; raises on all ranks where they do not save the same."""
+    """The nonce of a save, chosen by rank 0; raises on all ranks if they are not saving the same thing."""
     nonce = shards.new_nonce()
     digests = _gathered(digest, group)
     different = np.flatnonzero(digests != digests[0])
@@ -242,7 +242,7 @@ def _read_block(reader: ShardReader, name: str, stored: StoredTensor, like: Shar
 
 
 def _tell_at_exit() -> None:
-    """Say what went wrong with the last save, where nobody asked."""
+    """Report the failure of the last save, if it was never asked for."""
     saving = _saver.saving
     if saving is not None and saving.finished() is not None:
         print(f"wengert: the checkpoint {saving.order.name!r} was not saved: {saving.error}", file=sys.stderr)

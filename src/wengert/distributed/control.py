@@ -66,13 +66,13 @@ def _served(size: int, nonce: str, port: int) -> Server:
 
 
 def _is_one_machine(size: int) -> bool:
-    """Whether all ranks are known to be on this machine, so that nobody else has to reach its control plane."""
+    """Whether all ranks are known to be on this machine, so that its control plane needs no outside access."""
     names = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE")
     return any(os.environ.get(name) == str(size) for name in names)
 
 
 def _master() -> tuple[str, str]:
-    """The address and the nonce of a job that brings no better ones."""
+    """The address and nonce of a job that provides nothing better."""
     host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT", "29500")
     if not host or not port.isdecimal():
         raise DistributedError(
@@ -105,7 +105,7 @@ def connect(address: str, nonce: str, rank: int, size: int) -> Control:
 
 
 def _reached(host: str, port: int, until: float) -> socket.socket:
-    """A connection to a port on which somebody may begin to listen only now."""
+    """A connection to a port whose listener may start only now."""
     while True:
         try:
             connection = socket.create_connection((host, port), timeout=10.0)
@@ -119,11 +119,11 @@ def _reached(host: str, port: int, until: float) -> socket.socket:
             continue
         if connection.getsockname() != connection.getpeername():
             return connection
-        connection.close()  # a port of this machine may connect to itself while nobody listens
+        connection.close()  # a local port may connect to itself while nothing listens
 
 
 def _introduced(connection: socket.socket, nonce: str, rank: int, size: int) -> Message:
-    """The answer of the other end to who we are."""
+    """The answer of the other end to our introduction."""
     watch_closely(connection)
     lines = LineReader()
     challenge = _next(connection, lines)["challenge"]

@@ -176,7 +176,7 @@ class Control:
         return str(self._ask({"fetch": key}, call, here(), f"value {key}"))
 
     def _ask(self, question: Message, call: Call, location: Location, answer: str) -> Any:
-        """What is answered to a question; waiting for that is as waiting in a collective."""
+        """The answer to a question; waiting for it counts like waiting in a collective."""
         self.check()
         self._numbers[call.series] = call.number
         self._entered = time.monotonic()
@@ -220,7 +220,7 @@ class Control:
             endings.leave(1)
 
     def _failing(self) -> None:
-        """An exception ends this rank, whatever news comes now."""
+        """An exception ends this rank, regardless of later news."""
         self._raised = True
 
     def _failed(self, kind: type[BaseException], error: BaseException) -> bool:
@@ -236,7 +236,7 @@ class Control:
         return self.size > 1
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
-        """The main thread was woken."""
+        """The handler in the main thread."""
         if not self._raised:
             self.check()
 
@@ -276,7 +276,7 @@ class Control:
                 self._is_late(call[0], counted)
 
     def _is_excused(self) -> bool:
-        """Whether a rank that we wait for does something that takes as long as it takes."""
+        """Whether a rank that we wait for is doing something without a time limit."""
         table = self._table
         return table is not None and any(Report.read(wire).excused for wire in table[1]["absent"])
 
@@ -303,7 +303,7 @@ class Control:
                 self._hear(message)
             if not data:
                 break
-        self._answered("leave", True)  # nobody is left to wait for
+        self._answered("leave", True)  # no rank is left to wait for
         if self.is_open and not self._served.get("ended"):
             self._learn({"lost": self._server_loss().wire()})
 
@@ -346,7 +346,7 @@ class Control:
         return Loss(Report(rank, self._served["host"], self._served["pid"]), role=role if rank < 0 else "")
 
     def _learn(self, news: Message) -> None:
-        """Something ends the job: the first that we hear of."""
+        """Handle news that ends the job; only the first counts."""
         if self._news is not None:
             return
         self._news_at = time.monotonic()
@@ -356,7 +356,7 @@ class Control:
         threading.Thread(target=self._see_to_the_end, name="wengert end", daemon=True).start()
 
     def _see_to_the_end(self) -> None:
-        """Have the main thread raise; end the process if that does not happen."""
+        """Make the main thread raise; exit the process if that fails."""
         for action in self.on_loss:
             with suppress(Exception):
                 action()
@@ -383,7 +383,7 @@ class Control:
 
 
 def _users_line() -> Location:
-    """The innermost line that is neither Wengert's nor a library's: an interrupt may come anywhere."""
+    """The innermost line outside Wengert and libraries: an interrupt may arrive anywhere."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library(frame.f_code):
         frame = frame.f_back
@@ -391,7 +391,7 @@ def _users_line() -> Location:
 
 
 def _versions() -> list[str]:
-    """What has to be the same on all ranks besides the program."""
+    """Versions that must match on all ranks, besides the program."""
     return [
         f"wengert {wengert.__version__}",
         f"Python {platform.python_version()}",

@@ -185,7 +185,7 @@ class Server(Listener):
         return ""
 
     def _answer(self, peer: Peer) -> None:
-        """Tell a rank that waits in a collective who came to it and who did not."""
+        """Tell a rank that waits in a collective which ranks have arrived and which have not."""
         call = peer.report.call
         if peer.report.state != "waiting" or call is None or self.over.is_set():
             return
@@ -257,7 +257,7 @@ class Server(Listener):
         self._let_leave()
 
     def _let_leave(self) -> None:
-        """Let ranks end when all have told their errors: an mpiexec may end, and with it their output, at the first."""
+        """Let ranks exit once all have reported their errors: an mpiexec may end, with their output, at the first."""
         there = [peer for peer in self.peers.values() if peer.rank >= 0]
         if all(peer.is_leaving for peer in there):
             for peer in there:
@@ -278,7 +278,7 @@ class Server(Listener):
             self._end({"lost": loss.wire()})
 
     def _end(self, message: Message) -> None:
-        """The first thing that goes wrong ends the job."""
+        """The first failure ends the job."""
         if self.over.is_set():
             return
         self._ending, self._over_at = message, time.monotonic()

@@ -91,7 +91,7 @@ def _found(env: Mapping[str, str]) -> Launched:
 
 
 def _only_size(launcher: Launcher, env: Mapping[str, str]) -> bool:
-    """Whether the size is there without the rank; SLURM sets its own for a whole job, outside srun too."""
+    """Whether the size is set without the rank; SLURM sets its own for a whole job, also outside srun."""
     return launcher.size in env and launcher.name != "srun"
 
 

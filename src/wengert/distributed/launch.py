@@ -53,7 +53,7 @@ class Job:
     ranks: int
     program: tuple[str, ...]
     hosts: str = ""
-    saves: bool = False  # the program looks whether it is asked to stop, saves, and ends by itself
+    saves: bool = False  # the program checks for the request, saves, and exits
     grace: float = RAISING  # seconds that ranks have to end by themselves after a loss
 
     def a_machine(self) -> int:
@@ -83,7 +83,7 @@ def job(
 
 
 def _check_script(script: str, is_module: bool) -> None:
-    """Raise an error where a script is not there: once, and not on every rank."""
+    """Raise an error if a script does not exist: once, instead of on every rank."""
     if is_module:
         package = script.split(".")[0]
         if PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
@@ -115,7 +115,7 @@ def launch(asked: Job, restarts: int = 0, chosen: str | None = None) -> int:
     """Run a job, restarting it up to `restarts` times if it fails; returns the exit status."""
     found = None if chosen == "none" else mpi.find(chosen)
     if found is not None and chosen is None and importlib.util.find_spec("mpi4py") is None:
-        found = None  # without mpi4py nobody would answer that mpiexec
+        found = None  # without mpi4py no process would answer that mpiexec
     if found is None and asked.hosts:
         raise ArgumentError("launch: --hosts needs mpiexec to reach them: pip install 'wengert[mpi]'")
     if restarts < 0:
@@ -175,7 +175,7 @@ class _Run:
         return [processes.started(program, environment | _place(k, asked.ranks)) for k in range(asked.ranks)]
 
     def _tagger(self, number: int) -> Callable[[bytes], bytes]:
-        """What is shown of a line: with the rank's number in a colour, on a terminal."""
+        """A function that labels a line with its rank, in colour on a terminal."""
         if not self._tags:
             return lambda line: line
         found = self._found
@@ -186,7 +186,7 @@ class _Run:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Wait until all have ended by themselves or were made to, step by step."""
+        """Wait until all processes have ended, escalating step by step."""
         end_at: float | None = None
         steps = list(_STEPS)
         while self._is_running():
@@ -218,7 +218,7 @@ class _Run:
         return self._server.over.is_set() and self._server.connected() > 0
 
     def _look_for_ended(self) -> None:
-        """A process that ended badly may have been none of the control plane's yet."""
+        """A process that failed may not have joined the control plane yet."""
         if self._found is None and not self._server.over.is_set():
             for rank, process in enumerate(self._running):
                 if process.poll():
@@ -226,7 +226,7 @@ class _Run:
                     return
 
     def _exit_status(self, rank: int) -> int | None:
-        """How a rank's process ended, if it is one of ours; it is gone in a moment if its connection is closed."""
+        """The exit status of a rank's process, if it is a child; a process whose connection closed ends in a moment."""
         if self._found is not None:
             return None
         try:
@@ -235,7 +235,7 @@ class _Run:
             return None
 
     def _pass_on(self, number: int) -> None:
-        """A signal came: it is for the ranks. The second one that ends a job ends it at once."""
+        """Forward a signal to the ranks. The second signal that ends a job ends it immediately."""
         if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if self.stopped is not None:
                 processes.signal_job(self._nonce, self._running, signal.SIGKILL, signal.SIGKILL)
@@ -291,7 +291,7 @@ def _tagged(rank: int | None, line: bytes) -> bytes:
 
 @contextmanager
 def _signals_to(handle: Callable[[int], None]) -> Iterator[None]:
-    """Have signals handled inside, where this is the main thread, which alone hears them."""
+    """A context that handles signals, if this is the main thread, the only one that receives them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

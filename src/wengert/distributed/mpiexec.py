@@ -42,7 +42,7 @@ class Mpiexec:
 
 
 def _open_mpi(found: Mpiexec, hosts: str, environment: Mapping[str, str], tags: bool) -> list[str]:
-    """Ranks may be more than cores, and are not bound to one core each: they have threads of their own."""
+    """Allow more ranks than cores, and do not bind ranks to one core each: they have threads of their own."""
     options = ["--oversubscribe", "--bind-to", "none", *(["--with-ft", "ulfm"] if found.survives else [])]
     options += ["--output", "tag"] if tags else []
     if hosts:

@@ -22,7 +22,7 @@ _TRACKER = b"multiprocessing.resource_tracker"
 
 
 def _ends_with_parent() -> Callable[[], None] | None:
-    """What a new process does first: ask the kernel (Linux) for a SIGTERM when its parent is gone."""
+    """Runs first in a new process: asks the kernel (Linux) for a SIGTERM when its parent dies."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork: little may be done behind it
@@ -141,8 +141,8 @@ class Copied:
 
 
 def _write(target: object, line: bytes) -> None:
-    """Write bytes to a stream; where it is none of bytes (a notebook's, a test's), as text."""
-    with suppress(OSError, ValueError):  # nobody reads it any more
+    """Write bytes to a stream; to a text stream (in a notebook or a test), as text."""
+    with suppress(OSError, ValueError):  # it has no reader any more
         raw = getattr(target, "buffer", None)
         if raw is not None:
             raw.write(line)

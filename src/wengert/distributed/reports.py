@@ -138,7 +138,7 @@ def _signal_name(number: int) -> str:
 
 
 def _doing(report: Report) -> str:
-    """What a rank was doing when it was last heard of."""
+    """What a rank was doing according to its last report."""
     call = report.call
     if call is None:
         return f"{report.state}, and had entered no collective"

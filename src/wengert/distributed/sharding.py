@@ -1,7 +1,7 @@
 """Sharding: values of which each rank holds a block. `shard` stores them that way (ZeRO), `place` computes on blocks.
 
-Both change where a tensor lies, not what it is: its shape is that of the whole, and whoever looks at it in all ranks
-gets the whole. `compile(mesh=...)` makes programs that work on the blocks.
+Both change where a tensor is stored, not its meaning: its shape is the global one, and reading it on all ranks gives
+the whole. `compile(mesh=...)` makes programs that work on the blocks.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def planned(model: Any, plan: Plan, mesh: Mesh) -> dict[str, Placement]:
 
 
 def _fitting(name: str, pattern: str, choice: Any, shape: tuple[int, ...], mesh: Mesh) -> Split | None:
-    """The first of several splits that gives equal blocks; the only one, whatever it gives."""
+    """The first of several splits that gives equal blocks; a single split is always taken."""
     if choice is None or isinstance(choice, Split):
         return choice
     if not isinstance(choice, Sequence) or not all(one is None or isinstance(one, Split) for one in choice):
@@ -123,7 +123,7 @@ def _fitting(name: str, pattern: str, choice: Any, shape: tuple[int, ...], mesh:
 
 
 def _on_axis(name: str, split: Split, shape: tuple[int, ...]) -> Split:
-    """A split whose axis counts from the first."""
+    """A split whose axis is counted from the first."""
     if not -len(shape) <= split.axis < len(shape):
         raise ShapeError(
             f"place: {name} has shape {shape}, which has no axis {split.axis} to split along {split.along!r}"

@@ -1,9 +1,9 @@
-"""Shards: a rank's part of a checkpoint on its way to the disk, and the manifest that makes the parts a checkpoint.
+"""Shards: a rank's part of a checkpoint on its way to disk, and the manifest that turns the parts into a checkpoint.
 
-Every function here takes the rank that it works for, and no rank waits for another; `checkpoint` combines them.
-A rank writes its file beside its place, flushes it to the disk and moves it there. When the files of all ranks are
-there, rank 0 writes the manifest in the same way. A crash at any moment leaves the manifest of before, whose files
-nobody touched, since the names of files have the nonce of their save.
+Every function here takes the rank that it works for, and no rank waits for another; `checkpoint` combines them. A rank
+writes its file under a temporary name, flushes it to disk and renames it. When the files of all ranks exist, rank 0
+writes the manifest in the same way. A crash at any moment leaves the previous manifest, whose files are untouched
+because file names contain the nonce of their save.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _version() -> str:
 def _read_shard(
     folder: Path, rank: int, ranks: int, nonce: str
 ) -> tuple[ShardFile, list[tuple[str, StoredBlock]], int]:
-    """What the header of a rank's file says of it, of its blocks, and how long chunks are."""
+    """The header of a rank's file: the rank, its blocks, and the chunk length."""
     path = folder / file_name(rank, nonce)
     entries, metadata, begin = safetensors_format.read_header(path)
     described = json.loads(metadata[SHARD])
@@ -258,7 +258,7 @@ def _stored(tensor: SavedTensor, blocks: list[StoredBlock]) -> StoredTensor:
 
 
 def _write(path: Path, text: bytes) -> None:
-    """Write a small file beside its place, flush it to the disk and move it there."""
+    """Write a small file under a temporary name, flush it to disk and rename it."""
     with locked_new_file(path) as (temporary, file):
         file.write(text)
         file.flush()
@@ -309,7 +309,7 @@ def is_abandoned(folder: Path, even_empty: bool = False) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file's name is one that a save gives."""
+    """Whether a file has a name that a save would give it."""
     final = name.startswith("rank-") and (FILE_NAME.fullmatch(name) is not None or name.endswith(".failed"))
     temporary = name.startswith((".rank-", f".{manifests.NAME}.")) and name.endswith(".tmp")
     return final or temporary or name in (LOCK, manifests.NAME)
@@ -361,7 +361,7 @@ def _link(path: Path, other: Path) -> None:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is the one that has this name."""
+    """Whether an open file is the one that has this name now."""
     try:
         return path.stat().st_ino == os.fstat(descriptor).st_ino
     except FileNotFoundError:
@@ -379,7 +379,7 @@ def saving(folder: Path) -> Iterator[None]:
             raise FileError(f"save: another process is saving to {str(folder)!r}")
         if _is_at(path, descriptor):
             break
-        os.close(descriptor)  # who held it removed it meanwhile
+        os.close(descriptor)  # its holder has removed it meanwhile
     try:
         yield
     finally:

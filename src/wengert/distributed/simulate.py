@@ -1,7 +1,7 @@
 """Simulation: the ranks of a mesh as lanes of `vmap`, in one process.
 
-In: the function that a rank runs. Out: a function of the values of all ranks, stacked along a first axis. It is what
-the tests of engines compare with, and how collectives are tried out in a notebook.
+In: the function that a rank runs. Out: a function of the values of all ranks, stacked along a first axis. The tests of
+engines compare with it, and it lets you try collectives in a notebook.
 """
 
 from __future__ import annotations

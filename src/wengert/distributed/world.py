@@ -1,8 +1,8 @@
-"""The world: all processes that run this program together, and this one's place among them.
+"""The world: all processes that run this program together, and this process's rank.
 
-`start` asks the environment which rank this is (`environment`), starts the engine that carries bytes between ranks
-(`backends/comm`), and tells `core.communication`, through which collectives find the others. From then on they work in
-any function. A world of one process needs no engine.
+`start` reads the rank from the environment (`environment`), starts the engine that transfers bytes between ranks
+(`backends/comm`), and registers it with `core.communication`, through which collectives find the other ranks. From then
+on collectives work in any function. A world of one process needs no engine.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _connected(place: Launched) -> World:
 
 
 def _mpi(place: Launched) -> MpiEngine:
-    """MPI, as the launcher has started it."""
+    """The MPI engine, in a world that its launcher started."""
     engine = MpiEngine()
     if (engine.rank, engine.size) != (place.rank, place.size):
         raise ArgumentError(
@@ -209,7 +209,7 @@ def _mpi(place: Launched) -> MpiEngine:
 
 
 def _without_engine(place: Launched) -> str:
-    """What to do where nothing carries bytes between the ranks."""
+    """The instructions in an error if no engine connects the ranks."""
     if place.has_mpi:
         return (
             f"start: {place.launcher} started {place.size} ranks, but mpi4py is not installed in {sys.prefix}: "
@@ -223,7 +223,7 @@ def _without_engine(place: Launched) -> str:
 
 
 def _take_gpu(local_rank: int, ranks: int) -> None:
-    """Each rank of a machine takes a GPU: what it calls "cuda" is its own. More ranks than GPUs share them."""
+    """Each rank of a machine takes a GPU as its "cuda". If there are more ranks than GPUs, ranks share them."""
     count = len(devices.gpus())
     if local_rank % count and devices.in_use():
         raise ArgumentError(
@@ -231,12 +231,12 @@ def _take_gpu(local_rank: int, ranks: int) -> None:
             f"{local_rank % count}. Call wg.distributed.start() first"
         )
     devices.first_gpu = local_rank % count
-    if ranks > count:  # which NCCL refuses unless it is told to allow it
+    if ranks > count:  # which NCCL refuses by default
         os.environ.setdefault("NCCL_MULTI_RANK_GPU_ENABLE", "1")
 
 
 def _share(mine: Sequence[int], all_ranks: Sequence[Sequence[int]]) -> float:
-    """How many cores a rank has, of those that it may run on, whether or not a launcher dealt them out.
+    """The number of cores of a rank, out of those it may run on, whether or not a launcher has distributed them.
 
     >>> _share([0, 1], [[0, 1], [0, 1]]), _share([0], [[0], [1]]), _share([0, 1], [[0, 1]] * 4)
     (1.0, 1.0, 0.5)
@@ -253,7 +253,7 @@ def set_threads(count: int | None) -> None:
 
 
 def _filled(sizes: dict[str, int], ranks: int) -> dict[str, int]:
-    """The sizes of a mesh's axes, with what is left in place of -1."""
+    """The sizes of a mesh's axes, with -1 replaced by the remaining factor."""
     if not sizes:
         sizes = {"data": -1}
     unknown = [name for name, size in sizes.items() if size == -1]
@@ -278,7 +278,7 @@ def _positive(name: str, size: Any) -> int:
 
 
 def _in_child() -> None:
-    """A forked process has the memory of a rank, and none of its connections."""
+    """A forked process has the memory of a rank, but not its connections."""
     if _world is not None and _world.size > 1:
         rank = _world.rank
         communication.watcher = None  # whose connection is the parent's

@@ -1,1 +1,1 @@
-"""Kernels: the loop language, its C and its CUDA C++, and what is written by hand for both."""
+"""Kernels: the loop IR, its C and CUDA C++ writers, and the hand-written kernels for both."""

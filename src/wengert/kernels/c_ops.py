@@ -1,9 +1,9 @@
-"""Ops that are a kernel of their own in C: what a kernel says of itself, and the call that carries an op out.
+"""Ops with a C kernel of their own: the properties of each kernel, and the call that runs an op.
 
-A hand-written kernel's Python side gives the C statement that calls it, and what it needs. A statement may use `(arena
-+ scratch)`: memory for it alone while it runs, of the size it asks for. Headers are found by the function that does the
-work: the op's CKernel says which file has it. An op that has no kernel in `registry` and is no expression in a loop is
-computed by its NumPy reference between two pieces of C.
+The Python side of a hand-written kernel gives the C statement that calls it, with its requirements. A statement may use
+`(arena + scratch)`, private scratch memory of the size that it requests. Headers are found by function: the op's
+CKernel says which file defines it. An op without a kernel in `registry` that is not a loop expression runs its NumPy
+reference between two pieces of C.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from wengert.core.graph import Node
 from wengert.kernels.registry import c_of_others, of_folders
 from wengert.ops.op import Op
 
-Pointer = Callable[[Node | None], str]  # the C expression for the memory of a value; NULL for a result nobody reads
+Pointer = Callable[[Node | None], str]  # the C expression for a value's address; NULL for an unread result
 
 
 class CFunction(NamedTuple):
-    """A function of a header: `wg_NAME_f32`, of which there is one for each dtype, or `wg_NAME` for all of them."""
+    """A function of a header: `wg_NAME_f32` with a variant per dtype, or a single `wg_NAME`."""
 
     name: str
     suffix: str = ""
@@ -31,7 +31,7 @@ class CFunction(NamedTuple):
 
 
 class CCall(NamedTuple):
-    """A C statement, the bytes of scratch memory it works in, and the function that does the work."""
+    """A C statement, its bytes of scratch memory, and the function it calls."""
 
     text: str
     scratch: int = 0
@@ -39,9 +39,9 @@ class CCall(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """What an op does to an operand first, which a loop does once for all steps: the statement, and the bytes it makes.
+    """An op's preparation of an operand, which a loop does once for all steps: the statement, and its result's bytes.
 
-    The text is over `{source}` and `{packed}`, the pointers of the operand and of what is made of it.
+    The text uses `{source}` and `{packed}`, the pointers to the operand and to the packed copy.
     """
 
     operand: Node
@@ -50,7 +50,7 @@ class Packing(NamedTuple):
 
 
 def called(name: str, suffix: str, arguments: str, scratch: int = 0, before: str = "") -> CCall:
-    """The call of a function, after another statement perhaps.
+    """The call of a function, optionally after another statement.
 
     >>> called("cumsum", "f32", "x, y, 3").text
     'wg_cumsum_f32(x, y, 3);'
@@ -61,7 +61,7 @@ def called(name: str, suffix: str, arguments: str, scratch: int = 0, before: str
 
 
 def braces(numbers: Iterable[int]) -> str:
-    """Numbers as the value of a C array."""
+    """Numbers as a C array initialiser."""
     return "{" + ", ".join(map(str, numbers)) + "}"
 
 
@@ -84,21 +84,21 @@ def _nothing(node: Node) -> None:
 class CKernel:
     """An op in C.
 
-    call(node, pointer) -> the statement, or None for what the C cannot do (dtypes, strides), which the reference then
-    does; a node with several results passes those as a third argument. `headers`: by the name of each function that
-    statements call, the headers that it is in, in order.
+    call(node, pointer) -> the statement, or None for cases without C (dtypes, strides), which run the reference; a node
+    with several results passes those as a third argument. `headers`: for each function that statements call, its
+    headers in order.
     """
 
     call: Callable[..., CCall | None]
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
+    operands: Callable[[Node], Sequence[Node]] = _sources  # its operands in memory
     absorbs: Callable[[Node], bool] = _never  # whether it takes in an elementwise epilogue, as `epilogue=` of `call`
-    packs: Callable[[Node], Packing | None] = _nothing  # what `call` finds done where it is given `packed=`
+    packs: Callable[[Node], Packing | None] = _nothing  # the preparation that `packed=` replaces
 
 
 @functools.cache
 def c_kernels() -> dict[Op, CKernel]:
-    """The ops of the folders that have C."""
+    """The folders' ops that have C."""
     return {op: kernel for op, (kernel,) in of_folders("c_kernels").items()}
 
 
@@ -108,7 +108,7 @@ def c_kernel(op: Op) -> CKernel | None:
 
 
 def c_headers() -> dict[str, tuple[str, ...]]:
-    """By function of a hand-written kernel, the headers that it is in."""
+    """For each hand-written kernel function, its headers."""
     kernels = (*c_kernels().values(), *c_of_others.values())
     return {name: files for kernel in kernels for name, files in kernel.headers.items()}
 
@@ -117,28 +117,28 @@ def c_headers() -> dict[str, tuple[str, ...]]:
 
 
 def operands(node: Node) -> Sequence[Node]:
-    """What an opaque op reads from memory."""
+    """The operands that an opaque op reads from memory."""
     kernel = c_kernel(node.op)
     return node.sources if kernel is None else kernel.operands(node)
 
 
 def absorbs(node: Node) -> bool:
-    """Whether an op takes in an elementwise epilogue."""
+    """Whether an op takes an elementwise epilogue."""
     kernel = c_kernel(node.op)
     return kernel is not None and kernel.absorbs(node)
 
 
 def packing(node: Node) -> Packing | None:
-    """What an op does to an operand before its own work, if it does."""
+    """An op's preparation of an operand, if there is one."""
     kernel = c_kernel(node.op)
     return None if kernel is None else kernel.packs(node)
 
 
 def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = (), packed: str = "") -> CCall | None:
-    """The C statement that carries out an opaque op, or None where there is no C for it.
+    """The C statement for an opaque op, or None if there is no C for it.
 
-    `results` are the picks of a node that has several results, None where nobody reads one; `packed` is the pointer of
-    what `packing` made.
+    `results` are the picks of a node with several results, None for unread ones; `packed` is the pointer to the packed
+    operand.
     """
     kernel = c_kernel(node.op)
     if kernel is None:
@@ -149,7 +149,7 @@ def call(node: Node, pointer: Pointer, results: Sequence[Node | None] = (), pack
 
 
 def call_with(node: Node, pointer: Pointer, epilogue: str, packed: str = "") -> CCall:
-    """The C of an op that absorbs, and of `epilogue`, a call that ends in `first, last`, on rows just made."""
+    """The C of an op with `epilogue`, a call that ends in `first, last`, on rows that were just computed."""
     kernel = c_kernel(node.op)
     more = {"packed": packed} if packed else {}
     found = None if kernel is None else kernel.call(node, pointer, epilogue=epilogue, **more)
@@ -158,7 +158,7 @@ def call_with(node: Node, pointer: Pointer, epilogue: str, packed: str = "") -> 
 
 
 def includes(functions: Iterable[CFunction]) -> str:
-    """The lines that include what has some functions; a header is included once for each dtype."""
+    """The include lines for some functions; a header is included once per dtype."""
     headers = c_headers()
     found: dict[tuple[str, str], None] = {}
     for function in functions:

@@ -1,6 +1,6 @@
-"""The headers that generated C and CUDA C++ include: an op's lie in its folder, those that ops share beside this file.
+"""The headers that generated C and CUDA C++ include: an op's are in its folder, shared ones next to this file.
 
-A text includes a header by its name alone, so no two have the same name.
+A text includes a header by its base name, so these are unique.
 """
 
 from __future__ import annotations

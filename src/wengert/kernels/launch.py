@@ -1,11 +1,11 @@
-"""Launches: what is asked of a CUDA device, as values, and the kernels of ops that ask for them. No driver is needed.
+"""Launches: requests to a CUDA device, as values, and the kernels of ops that make them. No driver is needed.
 
-Whatever writes CUDA returns a LaunchList: the launches of a fused group or of an op, in order, and the temporaries they
-share. The runtime compiles the texts, puts addresses for the names of buffers, and launches. `DeviceProperties` are the
-facts of a GPU that a launch's shape follows from.
+Everything that generates CUDA returns a LaunchList: the launches of a fused group or of an op, in order, and their
+shared temporaries. The runtime compiles the texts, substitutes addresses for buffer names, and launches.
+`DeviceProperties` are the facts about a GPU that launch shapes depend on.
 
-An op that is no loop has a CudaKernel, which gives its work and what a program has to know of it. An op that has none
-in `registry` and is no expression in a loop is computed on the host by its reference.
+An op that is not a loop has a CudaKernel, which gives its launches and the facts that a program needs. An op that has
+none in `registry` and is not a loop expression runs its reference on the host.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ EXACT = "#define WG_INVARIANT\n"
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a CUDA kernel, but for the addresses of its buffers."""
+    """One launch of a CUDA kernel, without the addresses of its buffers."""
 
     source: str  # CUDA C++, complete; it may include the headers of this package and cuda_fp16.h, cuda_bf16.h by name
     entry: str  # the `extern "C" __global__` function in it; equal texts are compiled once
@@ -105,12 +105,12 @@ class Launch:
         return tuple(found)
 
     def exact(self) -> Launch:
-        """As it is, but compiled so that no multiplication and addition become one but where the text says so."""
+        """The same, compiled without floating-point contraction unless the text asks for it."""
         opening = self.opening + len(EXACT) if self.opening else 0
         return replace(self, source=EXACT + self.source, opening=opening)
 
     def following(self) -> Launch | None:
-        """As it is, but waiting itself for the kernel before it; None where the text is of another kind."""
+        """The same, but it waits for the previous kernel itself; None if its text does not support that."""
         if not self.opening or not all(isinstance(argument, str) for argument in self.arguments):
             return None
         source = f"{self.source[: self.opening]}    wg_follow();\n{self.source[self.opening :]}"
@@ -120,14 +120,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchList:
-    """What a group or an op does on the device: launches, in order on one stream."""
+    """What a group or op runs on the device: launches, in order on one stream."""
 
     launches: tuple[Launch, ...]
     workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries that the launches share: names and bytes
 
 
 def in_turn(lists: Sequence[LaunchList]) -> LaunchList:
-    """Launch lists one after another; temporaries of one name share their place."""
+    """Launch lists one after another; temporaries of equal name share memory."""
     workspace: dict[str, int] = {}
     for one in lists:
         for name, size in one.workspace.items():
@@ -137,7 +137,7 @@ def in_turn(lists: Sequence[LaunchList]) -> LaunchList:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """The facts of a GPU that launch shapes follow from, and what its kernels are allowed."""
+    """The facts about a GPU that launch shapes depend on, and the limits of its kernels."""
 
     arch: str  # what NVRTC compiles for: "75", "90a"
     sms: int
@@ -204,11 +204,11 @@ def _untiled(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """An op on a GPU: work(node, named, device, asked) -> its launches, or None where the host computes it."""
+    """An op on a GPU: work(node, named, device, asked) -> its launches, or None if the host computes it."""
 
     work: Callable[[Node, Named, DeviceProperties, Asked], LaunchList | None]
     has_work: Callable[[Node], bool] | None = None  # whether `work` gives launches; it is tried where this is None
-    operands: Callable[[Node], Sequence[Node]] = _sources  # what it reads from memory
+    operands: Callable[[Node], Sequence[Node]] = _sources  # its operands in memory
     tiles: Callable[[Node, DeviceProperties], Sequence[Tile | None]] = _untiled  # candidates, best expected first
     absorbs: Callable[[Node, DeviceProperties], bool] = _never  # whether it is the best and takes in an epilogue
     sides: Callable[[Node], tuple[int, int]] | None = None  # the rows and columns of the sums an epilogue takes
@@ -216,7 +216,7 @@ class CudaKernel:
 
 
 def simple(rule: Callable[[Node, Named, DeviceProperties], LaunchList | None]) -> CudaKernel:
-    """The kernel of an op with one result and one way to carry it out."""
+    """The kernel of an op with one result and one implementation."""
     return CudaKernel(lambda node, named, device, asked: rule(node, named, device))
 
 
@@ -253,10 +253,10 @@ def work_of(
     tile: Tile | None = None,
     kept: Sequence[Node] = (),
 ) -> LaunchList | None:
-    """The work of an op that is no loop, or None where the host computes it.
+    """The launches of an op that is not a loop, or None if the host computes it.
 
-    `results` are the nodes that pick the results of one that has several, by number; `tile` is one of `tiles_of`;
-    `kept` is what an attention's forward leaves for its backward.
+    `results` are the picks of a node with several results, by number; `tile` is one of `tiles_of`; `kept` is what an
+    attention's forward stores for its backward.
     """
     if is_trivial(node):
         return _trivial(node, named, device)
@@ -265,7 +265,7 @@ def work_of(
 
 
 def is_trivial(node: Node) -> bool:
-    """Whether an op makes no elements, or adds up products of which there are none: zeros, whatever op it is."""
+    """Whether an op has no elements, or sums no products: the result is zeros, whatever the op."""
     if isinstance(node.dtype, tuple):
         return False
     return 0 in node.shape or (bool(node.op.multilinear) and any(0 in source.shape for source in node.sources))
@@ -278,7 +278,7 @@ def _trivial(node: Node, named: Named, device: DeviceProperties) -> LaunchList:
 
 
 def has_work(node: Node, device: DeviceProperties = H200) -> bool:
-    """Whether an op can be carried out on a GPU."""
+    """Whether an op can run on a GPU."""
     if is_trivial(node):
         return True
     kernel = cuda_kernel(node.op)
@@ -288,25 +288,25 @@ def has_work(node: Node, device: DeviceProperties = H200) -> bool:
 
 
 def operands_of(node: Node) -> Sequence[Node]:
-    """What an op that is no loop reads from memory."""
+    """The operands that an opaque op reads from memory."""
     kernel = cuda_kernel(node.op)
     return node.sources if kernel is None else kernel.operands(node)
 
 
 def tiles_of(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles by which our kernels can carry out an op, the one expected to be fastest first; None: without one."""
+    """The tiles by which our kernels support an op, in order of expected time; None stands for one without tiles."""
     kernel = cuda_kernel(node.op)
     return [None] if kernel is None or is_trivial(node) else kernel.tiles(node, device)
 
 
 def absorbs(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels for an op are the best there are, and take in what is done with its result."""
+    """Whether our kernels are the fastest for an op, and take an epilogue."""
     kernel = cuda_kernel(node.op)
     return kernel is not None and not is_trivial(node) and kernel.absorbs(node, device)
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels are faster than what libraries have for an op."""
+    """Whether our kernels are faster than the libraries' for an op."""
     kernel = cuda_kernel(node.op)
     return kernel is not None and not is_trivial(node) and kernel.outdoes_libraries(node, device)
 

@@ -1,12 +1,11 @@
-"""Which ops have kernels written by hand: the folders of kernels, and what others enter.
+"""The registry of hand-written kernels: those in the folders here, and those that others register.
 
-A folder (`kernels/matmul`, ...) has two functions in its `__init__`, `c_kernels()` and `cuda_kernels()`, which give a
+A folder (`kernels/matmul`, ...) has two functions in its `__init__`, `c_kernels()` and `cuda_kernels()`, which return a
 CKernel or a CudaKernel for each of its ops. They are called when the first op is looked up, so a program for the CPU
-imports nothing that is for a GPU. An op from elsewhere, such as a user's own, is entered by `register`.
+imports no GPU code. An op from elsewhere, such as a user's own, is entered by `register`.
 
-Several folders may have CUDA kernels for one op; they are asked in the order of FOLDERS.
-
-An op without a kernel here that is no expression in a loop either is computed by its NumPy reference on the host.
+Several folders may have CUDA kernels for one op; they are tried in the order of FOLDERS. An op without a kernel that is
+not a loop expression runs its NumPy reference on the host.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def register(op: Op, *, c: CKernel | None = None, cuda: CudaKernel | None = None
 
 
 def of_folders(which: str) -> dict[Op, list[Any]]:
-    """What the folders' functions of this name give for each op, in the order of the folders."""
+    """The results of each folder's function of this name, by op, in the order of the folders."""
     found: dict[Op, list[Any]] = {}
     for folder in FOLDERS:
         for op, kernel in getattr(import_module(f"wengert.kernels.{folder}"), which)().items():

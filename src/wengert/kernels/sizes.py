@@ -24,12 +24,12 @@ class Sizes:
 
     @property
     def parameters(self) -> str:
-        """What kernels take besides their own parameters."""
+        """The size parameters of kernels, after their own."""
         return "".join(f", wg_count {name}" for name in self.values) if self.as_arguments else ""
 
     @property
     def passed(self) -> str:
-        """What functions of the text are called with besides their own arguments."""
+        """The size arguments of functions in the text, after their own."""
         return "".join(f", {name}" for name in self.values) if self.as_arguments else ""
 
     def launch(

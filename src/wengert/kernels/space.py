@@ -1,6 +1,6 @@
-"""Spaces: the axes that an op goes over and where its arrays lie along them, as few as they can be.
+"""Spaces: the iteration axes of an op and its arrays' strides along them, merged to as few axes as possible.
 
-An access of an array is where it begins and how many elements a step along each axis is; axes come slowest first.
+An access of an array is its offset and its strides, in elements; axes come slowest first.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _divisor(by: int) -> tuple[int, int]:
 
 
 def space(extents: Sequence[int], accesses: Sequence[Access]) -> Space:
-    """The space with axes of one element left out, and those made one that lie one behind the other everywhere."""
+    """The space without axes of size 1, and with axes merged that are contiguous in every array."""
     kept: list[tuple[int, list[int]]] = []
     for extent, steps in zip(extents, zip(*(access.steps for access in accesses))):
         if extent == 1:

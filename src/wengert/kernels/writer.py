@@ -94,7 +94,7 @@ def narrowed(dtype: np.dtype[Any], scalar: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """What C and CUDA C++ say differently."""
+    """The differences between C and CUDA C++."""
 
     restrict: str  # the qualifier of pointers that do not alias
     error: str = ""  # what a function takes first that may note an error
@@ -318,7 +318,7 @@ class Page:
 
 
 def expression(let: Let, dialect: Dialect) -> str:
-    """What a value is computed by, and 0 where a guard does not hold."""
+    """A value's expression, or 0 where a guard fails."""
     operands = [one if isinstance(one, str) else _literal_text(one) for one in let.operands]
     attributes = dict(let.attributes) if let.attributes else None
     text = c_expression(let.op, let.computed_in, operands, attributes, dialect, let.fast)

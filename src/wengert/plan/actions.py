@@ -1,9 +1,9 @@
-"""Actions: what a GPU does for a loop or branch whose bodies are plans, as data.
+"""Actions: how a GPU runs a loop or branch whose bodies are plans, as data.
 
-A `DeviceLoop` is a part of a step, beside the `Body` of each plan that it runs. Its actions are copies, steps of a
-body, and what is repeated or chosen; places are buffers and temporaries of the step by name. Where a value of a body
-lies follows from the number of the step (`Path`), so a body runs where its operands and results lie. A backend carries
-actions out one by one, or captures them as a graph in which what is repeated is there once.
+A `DeviceLoop` is a part of a step, beside the `Body` of each plan that it runs. Its actions are copies, runs of a body,
+repetitions and choices. Addresses name buffers and temporaries of the step. The address of a body's value follows from
+the step number (`Path`), so a body reads and writes its operands and results in place. A backend carries out the
+actions one by one, or captures them as a graph in which repeated actions occur once.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from wengert.core.graph import Node
 
 
 class Address(NamedTuple):
-    """Bytes of a buffer or temporary, from an offset on."""
+    """Bytes of a buffer or temporary, starting at an offset."""
 
     buffer: str
     offset: int = 0
 
     def on(self, offset: int) -> Address:
-        """So many bytes further on."""
+        """The address this many bytes further on."""
         return Address(self.buffer, self.offset + offset)
 
 
 class Path(NamedTuple):
-    """Where a value lies in the steps of a loop: in these places in turn, each this many bytes on from step to step; in
-    the last step it may lie elsewhere.
+    """The address of a value in each step of a loop.
+
+    It cycles through these addresses, each advancing by this many bytes per step; the last step may use another one.
     """
 
     turns: tuple[Address, ...]
@@ -35,15 +36,16 @@ class Path(NamedTuple):
     last: Address | None = None
 
     def at(self, step: int, count: int) -> Address:
-        """Its place in a step of so many."""
+        """The address in a given step."""
         if self.last is not None and step == count - 1:
             return self.last
         return self.turns[step % len(self.turns)].on(step * self.stride)
 
 
 class Move(NamedTuple):
-    """A copy of rows of this many bytes. A pitch is the distance of two rows; inside what is repeated, a stride that
-    of two trips.
+    """A copy of rows of this many bytes.
+
+    A pitch is the distance between rows; inside a repetition, a stride is the distance between trips.
     """
 
     to: Address
@@ -57,25 +59,25 @@ class Move(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Copies, in no order: none reads what another one writes."""
+    """Independent copies: none reads what another one writes."""
 
     moves: tuple[Move, ...]
 
 
 class Shift(NamedTuple):
-    """A copy that a body's steps need: of one value, before or after each of them."""
+    """A copy of one value that a body's steps need, before or after each of them."""
 
     to: Path
     source: Path
     size: int
 
     def at(self, step: int, count: int) -> Move:
-        """The copy of a step."""
+        """The copy for a given step."""
         return Move(self.to.at(step, count), self.source.at(step, count), self.size)
 
 
 class RunBody(NamedTuple):
-    """Steps of a body, one after another."""
+    """Consecutive steps of a body."""
 
     body: int  # its number among the bodies
     steps: int
@@ -85,7 +87,7 @@ class RunBody(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Actions that are carried out this many times; on the device, `counter` counts the trips."""
+    """Actions repeated this many times; on the device, `counter` counts the trips."""
 
     trips: int
     actions: tuple[Action, ...]
@@ -93,14 +95,14 @@ class Repeat(NamedTuple):
 
 
 class While(NamedTuple):
-    """Actions that are carried out again as long as a boolean is true, which they make anew."""
+    """Actions repeated while a boolean is true; they recompute it."""
 
     flag: Address
     actions: tuple[Action, ...]
 
 
 class Choose(NamedTuple):
-    """Actions where a boolean is true, and others where it is not."""
+    """Some actions if a boolean is true, others if not."""
 
     flag: Address
     actions: tuple[Action, ...]
@@ -121,7 +123,7 @@ class DeviceLoop(NamedTuple):
 
 
 def parts_of(actions: Sequence[Action]) -> Iterator[Action]:
-    """Actions, and those inside them."""
+    """These actions, including nested ones."""
     for action in actions:
         yield action
         if isinstance(action, Repeat | While):
@@ -131,7 +133,7 @@ def parts_of(actions: Sequence[Action]) -> Iterator[Action]:
 
 
 def nodes_of(actions: Sequence[Action], bodies: Sequence[int]) -> int:
-    """How many nodes a graph of some actions has, from those of each body; what is repeated is there once."""
+    """The number of CUDA graph nodes of some actions, from those of each body; repeated actions count once."""
     count = 0
     for action in parts_of(actions):
         if isinstance(action, RunBody):

@@ -1,7 +1,8 @@
-"""C for the CPU: the step of a group is a C statement, or an op for its reference where there is no C for it.
+"""C for the CPU: each group's step is a C statement, or an op that runs its NumPy reference if it has no C.
 
-In: the groups of a plan. Out: a step each. Loop groups become functions (equal ones are written once), matrix products
-and the like calls of hand-written kernels or BLAS. Where a value lies is a name in the text, which the program defines.
+In: the groups of a plan. Out: a step for each. Loop groups become functions (equal ones are shared); matrix products
+and the like become calls of hand-written kernels or BLAS. The text refers to memory by names, which the program
+defines.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from wengert.plan.plan import NOTHING, CCode, HostOp, LibraryEpilogue, Plan, Ste
 
 
 class CCodegen:
-    """What generates C. It is one program's: it numbers the functions and the values in the arena."""
+    """The C code generator of one program: it numbers the functions and the values in the arena."""
 
-    overwriting = True  # what replaces elements of a value copies it first only where it lies elsewhere
+    overwriting = True  # ops that update elements copy the value first unless they run in place
 
     def __init__(self, target: Target = HOST_TARGET) -> None:
         self.target = target
         self.functions: dict[Function, str] = {}
-        self._fallible: tuple[list[FusionGroup], list[int]] | None = None  # the groups that were asked about last
-        self.numbers: dict[Node, int] = {}  # of what lies in the arena: equal graphs give equal texts
+        self._fallible: tuple[list[FusionGroup], list[int]] | None = None  # the groups of the last query
+        self.numbers: dict[Node, int] = {}  # numbers of arena values, so that equal graphs give equal texts
         self.loops: dict[str, str] = {}  # by name: C of loops that call their bodies
         self.constants: list[Node] = []  # of all bodies
         self.bodies = 0
-        self.program = self  # whose body this is for, if it is for one
+        self.program = self  # the loop whose body this is for, if any
         self.prefix = "offset_"
         self.fixed: frozenset[Node] = frozenset()  # a body's inputs that no step changes
-        self.packed: dict[Packing, int] = {}  # what is made of them once, before the first step
+        self.packed: dict[Packing, int] = {}  # their packed copies, made before the first step
 
     def inside(self, fixed: Sequence[Node]) -> CCodegen:
-        """What generates the code of a loop's body: its functions are the program's."""
+        """The code generator for a loop's body; its functions belong to the program."""
         made, program = CCodegen(self.target), self.program
         made.functions, made.loops, made.program = program.functions, program.loops, program
         program.bodies += 1
@@ -51,7 +52,7 @@ class CCodegen:
         return made
 
     def held(self, node: Node) -> int:
-        """The number of a constant of a body, whose memory the program holds."""
+        """The number of a body's constant, whose memory the program holds."""
         constants = self.program.constants
         if node not in constants:
             constants.append(node)
@@ -62,29 +63,29 @@ class CCodegen:
         return inlines(node)
 
     def expands(self, node: Node) -> bool:
-        """None: a reference runs where the rest does."""
+        """None: ops without C run their references."""
         return False
 
     def reads(self, node: Node) -> Sequence[Node]:
-        """What an op that is no loop reads from memory."""
+        """The operands that an opaque op reads from memory."""
         return c_ops.operands(node)
 
     def absorbs(self, node: Node) -> bool:
-        """Whether an elementwise epilogue runs on the rows that an op has just written."""
+        """Whether an elementwise epilogue runs on rows that an op has just written."""
         return c_ops.absorbs(node)
 
     def epilogues(self, graph: Graph) -> Mapping[Node, LibraryEpilogue]:
-        """None: BLAS only multiplies."""
+        """None: BLAS has no epilogues."""
         return {}
 
     def fallible(self, grouping: Grouping) -> Collection[int]:
-        """The groups that run by their references, or check indices. Several stages ask for them."""
+        """The groups that run references or check indices. Cached, because several stages ask."""
         if self._fallible is None or self._fallible[0] is not grouping.groups:
             self._fallible = grouping.groups, fallible(grouping)
         return self._fallible[1]
 
     def tune(self, plan: Plan) -> None:
-        """There is one way to carry out each group."""
+        """Nothing to tune: each group has one implementation."""
 
     def steps(self, plan: Plan) -> list[Step]:
         """The steps of all groups."""
@@ -100,10 +101,10 @@ class _StepWriter:
         self.slots, self.donated = plan.buffers.slots, plan.donated
         self.picks = picks(plan.graph)
         self.cache = LoweringCache()
-        self.in_place: set[Node] = set()  # what has several results that are made where they belong
+        self.in_place: set[Node] = set()  # nodes with several results, written to their final addresses
 
     def pointer(self, node: Node | None) -> str:
-        """The C expression for the memory a value lies in."""
+        """The C expression for the address of a value."""
         if node is None:
             return "NULL"
         node = storage(node)
@@ -162,13 +163,13 @@ class _StepWriter:
         return Step((code, *loop.bodies), reads, writes, workspace={"scratch": loop.scratch})
 
     def _planned(self, body: Graph, pairs: Sequence[tuple[int, int]], fixed: Sequence[Node]) -> Plan:
-        """The plan of a loop's body, through all stages."""
+        """The plan of a loop's body, after all stages."""
         plan = self.plan
         with within():
             return planned(body, plan.target, lambda _: self.codegen.inside(fixed), pairs, plan.off, plan.check)
 
     def _packed(self, node: Node) -> str:
-        """The pointer of an operand as its op wants it, if that is done before the first step of a loop."""
+        """The pointer to an operand that is packed for its op before the first step of a loop, if there is one."""
         packing = c_ops.packing(node) if self.codegen.fixed else None
         if packing is None or storage(packing.operand) not in self.codegen.fixed:
             return ""
@@ -180,7 +181,7 @@ class _StepWriter:
         return f"io[{packed[packing]}]"
 
     def _pick_step(self, node: Node, reads: list[Node]) -> Step:
-        """One result of several: it is in its place already, or C copies it from the first that picked it."""
+        """One of several results: in place already, or copied from the first node that picked it."""
         several, index = node.sources[0], node.attrs["index"]
         if several not in self.in_place:
             return Step((HostOp(node),), reads, [node])
@@ -191,7 +192,7 @@ class _StepWriter:
         return _coded(CCode(text), [first], [node])
 
     def _product_step(self, group: FusionGroup, reads: list[Node]) -> Step:
-        """A matrix product with its epilogue: row by row if the rows are one loop, else one after another."""
+        """A matrix product with its epilogue: fused row by row if the rows are one loop, else as a separate loop."""
         node, stored = group.roots[0], [root for root in group.stored if root in group.epilogue]
         rest = replace(group, roots=group.epilogue, opaque=False, epilogue=[], stored=stored)
         kernel, by_name = lowered(rest, self.plan.grouping, self.donated, self.cache)
@@ -206,7 +207,7 @@ class _StepWriter:
         return _coded(CCode(call.text, None, rows, call.function), reads, list(group.stored), call.scratch)
 
     def _called(self, function: Function, by_name: Mapping[str, Node], more: Sequence[str] = ()) -> FunctionCall:
-        """The call of a kernel; equal kernels are one function."""
+        """The call of a kernel; equal kernels share one function."""
         functions = self.codegen.functions
         name = functions.setdefault(function, f"kernel{len(functions)}")
         arguments = [f"(void *){self.pointer(by_name[a])}" for a in function.arguments]

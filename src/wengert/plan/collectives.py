@@ -1,8 +1,8 @@
-"""Collectives in a plan: a step that starts one, and a step that waits for it, with others between them.
+"""Collectives in a plan: one step starts a collective and another waits for it, with other steps in between.
 
-On the CPU a thread carries them out, and both steps are calls. On a GPU the step that starts one is a call of the
-engine, beside which kernels run that need nothing of it; the step that waits does nothing: until then the memory is
-the collective's. Both are in the order of the plan on every rank, which follows from the graph.
+On the CPU a thread runs the collectives, and both steps are calls. On a GPU the first step enqueues the engine's call,
+and independent kernels run concurrently; the second step does nothing on the device and only keeps the memory reserved
+for the collective until then. On every rank both are in the order of the plan, which follows from the graph.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.plan.plan import LibraryCall, LibraryCandidate, Plan, Start, Step, 
 
 
 def collective_step(call: LibraryCandidate, node: Node, reads: Sequence[Node], picked: Mapping[int, Node]) -> Step:
-    """The step of a collective by a device's engine, given who picks its results; those that nobody does go aside."""
+    """The step of a collective by a device's engine, from the nodes that pick its results; others go to temporaries."""
     several = isinstance(node.dtype, tuple)
     results = picked if several else {0: node}
     kinds = list(zip(node.shape, node.dtype)) if several else [(node.shape, node.dtype)]
@@ -34,7 +34,7 @@ def collective_step(call: LibraryCandidate, node: Node, reads: Sequence[Node], p
 
 
 def collective_of(step: Step) -> Node | None:
-    """The collective that a step carries out, if it does."""
+    """The collective that a step runs, if any."""
     node = step.host_op
     if node is None and step.library is not None and step.flight is None:
         node = step.first_result
@@ -43,15 +43,15 @@ def collective_of(step: Step) -> Node | None:
 
 
 def starts_collective(step: Step) -> bool:
-    """Whether a step puts a collective on a device's stream."""
+    """Whether a step enqueues a collective on a device's stream."""
     return step.library is not None and (isinstance(step.flight, Start) or collective_of(step) is not None)
 
 
 class PlannedCalls:
-    """What carries out collectives on a GPU that is not here: calls that a plan has, and nobody makes."""
+    """An engine for planning collectives for an absent GPU: its calls appear in the plan and are never made."""
 
     def call(self, node: Node) -> LibraryCandidate | None:
-        """The call that a collective would be."""
+        """The call that would run a collective."""
         return _PlannedCall(node.op.name)
 
 
@@ -62,7 +62,7 @@ class _PlannedCall:
     workspace = 0
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """There is no stream."""
+        """Does nothing: there is no stream."""
         raise AssertionError(f"{self.name} was planned for a GPU that is not here")
 
 
@@ -74,7 +74,7 @@ Placed = tuple[Step, FusionGroup]
 
 @dataclass
 class _Flight:
-    """A collective that was started and not waited for, and the steps that take its results apart."""
+    """A collective in flight, and the steps that unpack its results."""
 
     wait: Placed
     picks: list[Placed] = field(default_factory=list)
@@ -100,16 +100,16 @@ def hoisted(plan: Plan) -> Plan:
 
 
 class _Hoisted:
-    """The steps as they are placed."""
+    """The steps in their new order."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.placed: list[Placed] = []
         self.flights: list[_Flight] = []
-        self.started = 0  # the place behind the last start: collectives keep their order
+        self.started = 0  # the position after the last start: collectives keep their order
 
     def add(self, placed: Placed) -> None:
-        """Place a step: a collective in two, what reads a collective's result behind its wait."""
+        """Place a step: a collective becomes two steps, and readers of its result follow the wait."""
         step, group = placed
         picked = step.host_op
         if picked is not None and picked.op is PICK:
@@ -133,7 +133,7 @@ class _Hoisted:
             self.placed.append(placed)
 
     def _behind_operands(self, step: Step) -> int:
-        """The place behind the last step that writes what a step reads."""
+        """The position after the last step that writes an operand of this step."""
         reads = set(step.reads)
         for place in range(len(self.placed), 0, -1):
             if not reads.isdisjoint(self.placed[place - 1][0].writes):
@@ -141,7 +141,7 @@ class _Hoisted:
         return 0
 
     def _land_for(self, step: Step) -> None:
-        """Wait for what a step reads, and where it writes over inputs for all that reads inputs."""
+        """Wait for collectives whose results a step reads, and for all readers of an input that it overwrites."""
         reads = {*step.reads, *map(storage, step.reads)}
         overwrites = not self.plan.donated.keys().isdisjoint(step.writes)
         for flight in list(self.flights):
@@ -156,6 +156,6 @@ class _Hoisted:
         self.placed += [flight.wait, *flight.picks]
 
     def land_all(self) -> None:
-        """Wait for all that is left."""
+        """Wait for all collectives still in flight."""
         for flight in list(self.flights):
             self._land(flight)

@@ -1,9 +1,9 @@
-"""CUDA C++ for a GPU: which ops have kernels, what they absorb, and the candidates that carry out each group.
+"""CUDA C++ for a GPU: which ops have kernels, what they absorb, and the candidates for each group.
 
-In: a target with the properties of its device, the libraries there, and the choices that timing candidates left. Out:
-what the stages of a plan ask a code generator, and a step for each group. Generated loops and most ops have one way.
-Matrix products, convolutions and attention have several: our kernels, a tile each, and what the libraries suggest, the
-one that is expected to be fastest first. A candidate makes its step only when it is asked to: texts take time.
+In: a target with its device's properties and libraries, and the choices stored by earlier timing. Out: the answers that
+stages need from a code generator, and a step for each group. Generated loops and most ops have one implementation.
+Matrix products, convolutions and attention have several: our kernels, one per tile, and the libraries' suggestions, by
+expected time. A candidate builds its step on demand, because generating text takes time.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from wengert.plan.plan import NOTHING, HostOp, How, LibraryEpilogue, Plan, Step,
 from wengert.plan.shared_factors import shared_factors
 from wengert.plan.tuning import Candidate, Tuned, tune
 
-OWN = 4  # tiles of ours that are worth a try
-BESIDE = 2  # of them where a library does it too: each takes a second to compile
+OWN = 4  # candidate tiles of our kernels
+BESIDE = 2  # the same if a library is a candidate too: each takes a second to compile
 
 
 class Candidates:
@@ -72,18 +72,18 @@ class Candidates:
         self.libraries, self.choices, self.properties = codegen.libraries, codegen.choices, codegen.properties
         self.picks, self.epilogues = picks(plan.graph), plan.epilogues
         self.cache = LoweringCache()
-        self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what forward leaves, or backward finds
+        self.kept: dict[Node, tuple[Node, ...]] = {}  # by attention: what the forward keeps for the backward
         opaque = [group.roots[0] for group in self.grouping.groups if group.opaque]
         self._pair_attentions([node for node in opaque if node.op in (ATTENTION, ATTENTION_BACKWARD)])
         systems = [node for node in opaque if node.op is SOLVE]
         self.factors = shared_factors(systems, self._is_factorised) if len(systems) > 1 else {}
 
     def _is_factorised(self, node: Node) -> bool:
-        """Whether a library factorises a system's matrix, for want of a kernel of ours."""
+        """Whether a library factorises a system's matrix because no kernel of ours does."""
         return not has_work(node, self.properties) and bool(self.libraries.recipes(node))
 
     def _pair_attentions(self, nodes: Sequence[Node]) -> None:
-        """Have forwards keep what their backwards want, where libraries carry out both or our kernels do."""
+        """Let attention forwards keep what their backwards need, where libraries or our kernels run both."""
         attentions = [node for node in nodes if attention_form.attention(node) is not None]
         for forward, backward in attention_form.pairs(attentions) if attentions else ():
             ways = {self._by_library(node, forward) for node in (forward, backward)}
@@ -98,7 +98,7 @@ class Candidates:
         return bool(self._results(node)) and any(vendor.works for vendor in vendors)
 
     def step(self, group: FusionGroup) -> Step:
-        """The step of a group: by the candidate that won when they were timed, or else the first that works."""
+        """The step of a group: the candidate that won when timed, or else the first that works."""
         key = (self.key(group) if self.choices else None) or ""
         choice = self.choices.get(key) if key else None
         if choice is not None and spend(group.roots[0], lambda: f"{choice.winner} carries out {key}"):
@@ -110,7 +110,7 @@ class Candidates:
         return next(step for step in steps if step is not None)
 
     def key(self, group: FusionGroup) -> str | None:
-        """What a group is, for the choice among its candidates; None where there is nothing to choose."""
+        """The identity of a group in the store of choices; None if there is nothing to choose."""
         node = group.roots[0]
         is_chosen = node.op in (MATMUL, ATTENTION, ATTENTION_BACKWARD) or node.op in CONVOLUTIONS
         if not group.opaque or not is_chosen or not node.sources[0].size:
@@ -120,7 +120,7 @@ class Candidates:
         return f"{node.op.name} {self.libraries.about(node)}" + (f" then {then}" if then else "")
 
     def of(self, group: FusionGroup) -> Iterator[Candidate]:
-        """The ways to carry out a group, the one that is expected to be fastest first."""
+        """The implementations of a group, in order of expected time."""
         own = set(group.roots)
         reads = list(dict.fromkeys(storage(read.leaf) for read in group.reads if read.leaf not in own))
         node = group.roots[0]
@@ -150,7 +150,7 @@ class Candidates:
         return launched(work, names, reads, list(group.stored), kernel=kernel)
 
     def _pick(self, node: Node) -> Step:
-        """One result of several: it is in its place already, or is copied from the first that picked it."""
+        """One of several results: in place already, or copied from the first node that picked it."""
         first = self.picks[node.sources[0]][node.attrs["index"]]
         if first is node:
             return NOTHING
@@ -165,9 +165,9 @@ class Candidates:
     # --- several ways ---------------------------------------------------------------------------------------------
 
     def _opaque(self, node: Node, reads: list[Node]) -> Iterator[Candidate]:
-        """An op by the libraries, then by our kernels; a small product, or what ours outdo theirs in, by ours first.
+        """An opaque op by the libraries, then by our kernels; ours first for small products and where ours are faster.
 
-        Of an attention that keeps something both ends go the same way.
+        Both ends of an attention that keeps values for its backward use the same implementation.
         """
         results, kept = self._results(node), self.kept.get(node, ())
         keeper = None if not kept else node if len(kept) == 1 else kept[0]
@@ -181,12 +181,12 @@ class Candidates:
         return chain(ours, theirs) if ours_first else chain(theirs, ours)
 
     def _by_tiles(self, node: Node, reads: list[Node], most: int) -> Iterator[Candidate]:
-        """An op by our kernels, if they can do it."""
+        """An op by our kernels, if they support it."""
         for tile in tiles_of(node, self.properties)[:most] if has_work(node, self.properties) else ():
             yield Candidate(_named(tile), partial(self._ours, node, reads, tile))
 
     def _results(self, node: Node) -> list[Node]:
-        """The values that an op makes, in order; none where nobody wants one of several."""
+        """The values that an op makes, in order; None for results that nothing reads."""
         if not isinstance(node.dtype, tuple):
             return [node]
         picked = self.picks.get(node, {})
@@ -200,13 +200,13 @@ class Candidates:
         return called(vendor, tuple(names), names, *self._with_kept(node, reads, results))
 
     def _by_recipe(self, recipe: LibraryRecipe, node: Node, reads: list[Node]) -> Step:
-        """An op by several calls of a library."""
+        """An op by several library calls."""
         names = dict[str, Node]()
         picked, factors = self.picks.get(node, {}), self.factors.get(node)
         return recipe_step(recipe, node, reads, naming(names, self.donated), names, picked, factors)
 
     def _with_kept(self, node: Node, reads: list[Node], writes: list[Node]) -> tuple[list[Node], list[Node]]:
-        """What a step reads and writes: backward finds, too, what forward leaves."""
+        """What a step reads and writes, including what attention's forward keeps for its backward."""
         kept = self.kept.get(node, ())
         return ([*reads, *kept], writes) if isinstance(node.dtype, tuple) else (reads, [*writes, *kept])
 
@@ -220,7 +220,7 @@ class Candidates:
         return launched(work, names, *self._with_kept(node, reads, writes), kept=kept)
 
     def _products(self, group: FusionGroup, reads: list[Node]) -> Iterator[Candidate]:
-        """A product or convolution with what takes its sums: in a library's call or our kernel, or after a call."""
+        """A product or convolution with its epilogue: in a library's call, in our kernel, or after a call."""
         node, properties = group.roots[0], self.properties
         if node.op not in CONVOLUTIONS:
             yield from self._at_once(group, reads)
@@ -240,7 +240,7 @@ class Candidates:
             yield from self._at_once(group, reads)
 
     def _at_once(self, group: FusionGroup, reads: list[Node]) -> Iterator[Candidate]:
-        """A product or convolution that a library finishes, or adds the bias to."""
+        """A product or convolution for which a library runs the epilogue, or adds the bias."""
         node, epilogue = group.roots[0], self._epilogue(group)
         if epilogue is None:
             return
@@ -251,12 +251,12 @@ class Candidates:
             yield Candidate(f"{vendor.name}, then loops", partial(self._biased, group, reads, epilogue, vendor))
 
     def _epilogue(self, group: FusionGroup) -> LibraryEpilogue | None:
-        """How a library may epilogue what a group makes."""
+        """The library epilogue for a group, if there is one."""
         epilogue = self.epilogues.get(group.roots[0])
         return epilogue if epilogue is not None and {*group.stored} == {epilogue.result, *epilogue.kept} else None
 
     def _takes_sums(self, node: Node) -> bool:
-        """Whether our kernel for a product or convolution does what follows with its sums."""
+        """Whether our kernel for a product or convolution runs the group's epilogue."""
         return node.op not in CONVOLUTIONS or absorbs(node, self.properties)
 
     def _finished(self, group: FusionGroup, reads: list[Node], epilogue: LibraryEpilogue, vendor: Any) -> Step | None:
@@ -266,7 +266,7 @@ class Candidates:
         return called(vendor, tuple(names), names, reads, list(group.stored)) if vendor.works else None
 
     def _biased(self, group: FusionGroup, reads: list[Node], epilogue: LibraryEpilogue, vendor: Any) -> Step | None:
-        """A bias by a library, which leaves the argument of an activation, and that by loops."""
+        """A library call that adds the bias and stores the argument of an activation, which a loop then applies."""
         if not vendor.works:
             return None
         rest = replace(group, roots=[epilogue.result], opaque=False, epilogue=[], stored=[epilogue.result])
@@ -310,7 +310,7 @@ def _named(tile: Tile | None) -> str:
 
 
 class CudaCodegen:
-    """What generates CUDA C++."""
+    """The CUDA C++ code generator."""
 
     overwriting = True
 
@@ -324,7 +324,7 @@ class CudaCodegen:
         collectives: Collectives | None = None,
     ) -> None:
         assert target.properties is not None
-        if target.invariant:  # a library's kernel and what was fastest depend on every size
+        if target.invariant:  # library kernels and stored choices depend on every size
             libraries, choices, tuning = NoLibraries(), NoChoices(), 0.0
         self.target, self.libraries, self.choices = target, libraries, choices
         self.properties: DeviceProperties = target.properties
@@ -332,15 +332,15 @@ class CudaCodegen:
         self.collectives = collectives if collectives is not None and target.overlaps else NoCollectives()
         self.inlines: Callable[[Node], bool] = cache(inlines)
         self.is_hosted: Callable[[Node], bool] = cache(self._is_hosted)
-        self.expands = self.is_hosted  # into other ops, where nothing carries it out as it is
+        self.expands = self.is_hosted  # into ops that the device can run
         self.reads: Callable[[Node], Sequence[Node]] = cache(self._reads)
 
     def inside(self, target: Target) -> CudaCodegen:
-        """What generates the code of a loop's body."""
+        """The code generator for a loop's body."""
         return CudaCodegen(target, self.libraries, self.choices)
 
     def _is_hosted(self, node: Node) -> bool:
-        """Whether an op is computed on the host: there are no kernels for it, and no library does it."""
+        """Whether an op is computed on the host: it has no kernels, and no library supports it."""
         if has_work(node, self.properties) or self.libraries.recipes(node):
             return False
         if node.op.kind == "function" and is_loop(node):
@@ -350,7 +350,7 @@ class CudaCodegen:
         return not any(candidate.works for candidate in self.libraries.candidates(node))
 
     def _reads(self, node: Node) -> Sequence[Node]:
-        """What an op reads from memory, but for what its epilogue reads."""
+        """The operands that an op reads from memory, without those of its epilogue."""
         return node.sources if self.is_hosted(node) else operands_of(node)
 
     def absorbs(self, node: Node) -> bool:
@@ -358,16 +358,16 @@ class CudaCodegen:
         return absorbs(node, self.properties)
 
     def epilogues(self, graph: Graph) -> Mapping[Node, LibraryEpilogue]:
-        """The epilogues that a library carries out, by their products."""
+        """The library epilogues, by product."""
         asked = graph, self.inlines, self.reads, self.takes_epilogue
         return {**matmul_epilogues(*asked), **convolution_epilogues(*asked)}
 
     def takes_epilogue(self, node: Node, how: How) -> bool:
-        """Whether a library carries out a product or convolution with an epilogue; where that may not pay, if timed.
+        """Whether a library runs an epilogue on a product or convolution; where that may not pay, only if timed.
 
-        What takes another matrix is no faster than loops after the product where sums are short, as GPT-2's are: with
-        gelu and its argument 169 us instead of 158 on an H200; with the slope of gelu 168 and another kernel for the
-        gradient of the bias, instead of 205 with it. A convolution's epilogue has to be compiled first.
+        An epilogue that reads another matrix is no faster than a loop after the product if sums are short, as in GPT-2:
+        gelu with its argument takes 169 us instead of 158 on an H200; the slope of gelu takes 168 and a kernel for the
+        bias gradient, not 205 us.
         """
         pays = node.op not in CONVOLUTIONS and {ARGUMENT, SLOPE}.isdisjoint(how)
         if self.absorbs(node) or not (pays or self.tuning > 0 or self._was_timed(node)):
@@ -375,14 +375,14 @@ class CudaCodegen:
         return bool(self.libraries.candidates(node, epilogue=how))
 
     def _was_timed(self, node: Node) -> bool:
-        """Whether there is a choice for an op and something done with its result."""
+        """Whether a choice is stored for an op with this epilogue."""
         then = f"{node.op.name} {self.libraries.about(node)} then " if self.choices else ""
         return any(key.startswith(then) for key in self.choices.winners())
 
     def fallible(self, grouping: Grouping) -> list[int]:
-        """The groups that the host computes: they may fail, and what was overwritten before would be lost.
+        """The groups that the host computes: if one fails, whatever was overwritten before it would be lost.
 
-        A collective that fails ends the world, and state comes from a checkpoint: updates do not wait for the last one.
+        A failed collective ends the world; state comes from a checkpoint, so updates need not wait for collectives.
         """
         opaque = [(k, group.roots[0]) for k, group in enumerate(grouping.groups) if group.opaque]
         made = [(k, node.sources[0] if node.op is PICK else node) for k, node in opaque]

@@ -1,4 +1,4 @@
-"""A plan in words: its groups, or its steps with what carries them out, where values lie and what they wait for."""
+"""A plan as text: its groups, or its steps with their implementation, memory and dependencies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wengert.plan.plan import ARENA, Body, CCode, HostOp, LibraryCall, Part, Pla
 
 
 def described(plan: Plan) -> str:
-    """The plan as text, as far as its stages have come."""
+    """The plan as text, as far as its stages have run."""
     if plan.steps:
         return "\n".join([_summary(plan), *(_step(plan, number, step) for number, step in enumerate(plan.steps))])
     if plan.grouping.groups:
@@ -54,12 +54,12 @@ def _body(body: Body) -> list[str]:
 
 
 def loops(plan: Plan, indent: str = "") -> list[str]:
-    """The loops and branches of a program, a line for each; what their bodies do is indented below."""
+    """The loops and branches of a program, one line each, with their bodies indented below."""
     return [line for step in plan.steps for line in loop(step, indent)]
 
 
 def loop(step: Step, indent: str = "") -> list[str]:
-    """A step that is a loop or branch, and what its bodies do; nothing for another one."""
+    """The lines for a step that is a loop or branch and for its bodies; none for other steps."""
     node = step.host_op
     if node is not None:
         return [f"{indent}{_how(node)}: by its reference, since {step.reason}{_at(node)}"] if step.reason else []

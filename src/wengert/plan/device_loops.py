@@ -1,8 +1,8 @@
-"""Loops and branches on a GPU whose bodies are programs: a plan for each body, and the actions that run them.
+"""Loops and branches on a GPU whose bodies are programs: a plan per body, and the actions that run the bodies.
 
-In: a `scan`, `while_loop` or `cond` that has no kernel. Out: a step that holds its bodies' plans and a `DeviceLoop`. A
-carry is written over its old value where the body allows that (`donate`), and else has a second place, from which it is
-copied back at the end of a step. The value that a loop or branch is decided by lies on the device, and stays there.
+In: a `scan`, `while_loop` or `cond` without a kernel of its own. Out: a step that holds the plans of its bodies and a
+`DeviceLoop`. A carry overwrites its old value where the body allows that (`donate`); otherwise it has a second buffer
+and is copied back at the end of a step. The condition of a loop or branch stays on the device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wengert.plan.plan import Body, MakeCodegen, Plan, Step
 
 
 def body_planner(plan: Plan, codegen: MakeCodegen) -> MakePlan:
-    """What plans the bodies of a plan's loops, through all stages. They have no values of the host's, and no end."""
+    """The planner for bodies of a plan's loops, through all stages. Bodies have no host outputs and no final copies."""
     off = {*plan.off, "host_outputs", "dependent_launch"}
 
     def planned_body(body: Graph, pairs: Sequence[tuple[int, int]]) -> Plan:
@@ -83,7 +83,7 @@ class WhileWriter(LoopWriter):
 
 
 def _as_boolean(test: Graph) -> Graph:
-    """A condition whose result is one byte."""
+    """A condition converted to a one-byte result."""
     (going,) = test.outputs
     if going.dtype is bool_:
         return test

@@ -1,10 +1,9 @@
-"""Scans on a GPU whose bodies are programs: where each value of a step lies, and what is copied between steps.
+"""Scans on a GPU whose bodies are programs: the address of each value in each step, and the copies between steps.
 
-A short scan is unrolled: its steps read each element of what it goes through where it lies, and write each result where
-it belongs. Of a long one a trip of several steps is repeated; what these read and write goes through places that stay
-the same, and a copy for the whole trip brings it there and back. A trip has an even number of steps, so that carries
-with two places are where they were when it ends. A carry that is kept for a backward pass lies in what is stacked: a
-step reads a row of it and writes the next one.
+A short scan is unrolled: its steps read each element of the sequence in place, and write each result to its final
+address. A long scan repeats a trip of several steps; these use fixed addresses, and one copy per trip and value moves
+the data in or out. A trip has an even number of steps, so that double-buffered carries end where they began. A carry
+that is kept for a backward pass lies in the stacked output: a step reads one row and writes the next.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from wengert.plan.actions import Action, Address, Move, Moves, Path, Repeat, Run
 from wengert.plan.loop_writer import Carry, LoopWriter, carries_of, makes, moves_of, nodes_of_plan, size_of, slot_of
 from wengert.plan.plan import Body
 
-UNROLLED = 512  # nodes of a graph: a scan of so many is not repeated but written out, which takes 35 us a node
-TRIP = 128  # nodes of a trip of a longer one: 0.1 ms, beside which the 3 us between two trips are little
-TRIP_BYTES = 32 << 20  # of what the steps of a trip read and write
+UNROLLED = 512  # graph nodes up to which a scan is unrolled, which takes 35 us per node
+TRIP = 128  # graph nodes per trip otherwise: 0.1 ms, much longer than the 3 us between trips
+TRIP_BYTES = 32 << 20  # of the values that a trip's steps read and write
 ALIGNED = 16  # bytes: where kernels and libraries expect a value to begin
 
 
 def aligned(size: int) -> int:
-    """A size, rounded up to where the next value may begin."""
+    """A size, rounded up to the alignment of the next value."""
     return -(-size // ALIGNED) * ALIGNED
 
 
 class _Stretch(NamedTuple):
-    """Steps of a scan: where its carries have to be before them, the actions, and where the carries are afterwards."""
+    """Consecutive steps of a scan: the addresses of its carries before and after, and the actions."""
 
     enter: list[Address]
     actions: list[Action]
@@ -70,7 +69,7 @@ class ScanWriter(LoopWriter):
         return moves_of([(a, b, carry.size) for a, b, carry in zip(to, source, self.carries)])
 
     def _stretches(self) -> list[tuple[int, int, int]]:
-        """The steps as stretches: the first one's number, how many there are in a trip, and how many trips."""
+        """The steps split into stretches: first step, steps per trip, and number of trips."""
         steps, each = self.steps, max(nodes_of_plan(self.bodies[0].plan), 1)
         if not steps:
             return []
@@ -82,7 +81,7 @@ class ScanWriter(LoopWriter):
         return [(0, count, trips), *([(trips * count, rest, 1)] if rest else [])]
 
     def _made_ys(self) -> list[tuple[int, Node]]:
-        """The stacked outputs that a step writes, once each, and that are no carries."""
+        """The stacked outputs that steps write, each once, without those that are carries."""
         plan, found = self.bodies[0].plan, dict[Node, tuple[int, Node]]()
         carried = {storage(carry.made) for carry in self.carries}
         for k, node in self.ys:
@@ -91,17 +90,17 @@ class ScanWriter(LoopWriter):
         return list(found.values())
 
     def _lowest(self, first: int, count: int) -> int:
-        """The lowest index that some steps go through."""
+        """The lowest index among some steps."""
         return self.steps - first - count if self.node.attrs["reverse"] else first
 
     def _rows(self, place: Address, pitch: int, count: int, row: int = 0) -> Path:
-        """Rows of a block in the order of the steps, from the one that the first of them has on."""
+        """Rows of a block in step order, starting at the first step's row."""
         if self.node.attrs["reverse"]:
             return Path((place.on((count - 1 - row) * pitch),), -pitch)
         return Path((place.on(row * pitch),), pitch)
 
     def _once(self, first: int, count: int) -> _Stretch:
-        """Steps that read and write where things lie, but for what is not aligned there."""
+        """Steps that read and write in place, except where alignment forbids it."""
         return self._stretch(first, count, 1)
 
     def _repeated(self, first: int, count: int, trips: int) -> _Stretch:
@@ -129,14 +128,14 @@ class ScanWriter(LoopWriter):
 
 
 class _Block:
-    """Where the values of a scan lie in some steps: where they belong, or in a block that is copied for all of them."""
+    """The addresses of a scan's values during some steps: in place, or in a block copied for all of them."""
 
     def __init__(self, scan: ScanWriter, first: int, count: int, trips: int, fixed: dict[int, Path]) -> None:
         self.scan, self.count, self.trips, self.paths = scan, count, trips, fixed
         self.lowest = scan._lowest(first, count)
         self.sign = -1 if scan.node.attrs["reverse"] else 1
         self.plan = scan.bodies[0].plan
-        self.turning: list[tuple[Carry, Path]] = []  # with the places that the next values are copied to
+        self.turning: list[tuple[Carry, Path]] = []  # with the addresses that the next values are copied to
         self.fetched: list[Move] = []
         self.stored: list[Move] = []
         self.before: list[Shift] = []
@@ -160,7 +159,7 @@ class _Block:
             self.paths[slot] = self.scan._rows(rows, size, self.count)
 
     def _copied(self, block: Address, rows: Address, size: int, to_block: bool) -> Move:
-        """The copy of all rows between a block and where they lie in memory."""
+        """The copy of all rows between a block and the memory behind it."""
         pitch, stride = aligned(size), self.sign * self.count * size
         count, length = (1, self.count * size) if pitch == size else (self.count, size)
         if to_block:
@@ -182,7 +181,7 @@ class _Block:
             self.paths[slot] = self.scan._rows(rows, size, self.count)
 
     def copy_out(self, k: int, node: Node) -> None:
-        """An output that lies elsewhere: copied before the step where that may write over it, else after it."""
+        """An output that is copied out: before the step if the step may overwrite it, else after the step."""
         size = size_of(node)
         rows = self.scan.wanted[k].on(self.lowest * size)
         if self.trips > 1:
@@ -195,7 +194,7 @@ class _Block:
         (self.before if storage(node) in self.plan.graph.inputs else self.after).append(shift)
 
     def carry(self, carry: Carry) -> None:
-        """A carry: in its place, in two that take turns, or where it is kept."""
+        """A carry: in place, double-buffered, or in its stacked output."""
         if carry.kept is not None:
             self._keep(carry, carry.kept)
             return
@@ -214,12 +213,12 @@ class _Block:
             self.turning.append((carry, next_place))
 
     def turn(self) -> None:
-        """Copy the carries that a step gives and does not write: others' old values, say."""
+        """Copy the carries that a step returns without writing them, such as another carry's old value."""
         for carry, path in self.turning:
             self.after.append(Shift(path, self.scan.path_of(0, carry.made, self.paths), carry.size))
 
     def _keep(self, carry: Carry, k: int) -> None:
-        """A carry that is kept for each step: a step reads a row of what is stacked, and writes the next one."""
+        """A carry that is kept for each step: a step reads a row of the stack and writes the next one."""
         size, scan = carry.size, self.scan
         self.kept.add(k)
         rows = scan.wanted[k].on(self.lowest * size)

@@ -1,14 +1,14 @@
-"""Library epilogues: what a library does with a product or convolution before it stores it, which saves passes over it.
+"""Library epilogues: operations that a library applies to a product or convolution before storing it.
 
-In: a graph. Out: for each matrix product in half precision whose only use is an epilogue, which one: a bias is added,
-gelu (by tanh) applied, or the product multiplied by the slope of gelu at a value that lies in memory, as its gradient
-is. The result must be a value that another op reads from memory: a loop that reads it does as much on its way. A bias
-alone is added where it saves a pass: where a loop would add it to store the sum. (Relu is left to loops: some
-algorithms of cuBLASLt make 0 of NaN.)
+In: a graph. Out: the epilogue of each half-precision matrix product whose only use is one: adding a bias, gelu (by
+tanh), or multiplying by the slope of gelu at a value in memory, as in its gradient. The result must be a value that
+another op reads from memory; a loop that reads it would do the same work in passing. A bias alone is added only where
+that saves a pass, that is, where a loop would otherwise add it and store the sum. (Relu is left to loops: some cuBLASLt
+algorithms turn NaN into 0.)
 
-After a convolution cuDNN takes a chain of elementwise ops, if nobody else reads what lies between: batch norm of a
-trained model, a residual, relu. All between is float32; the result is rounded once. What the ops read besides lies in
-memory: one number a channel, or a number for each of the convolution's.
+After a convolution cuDNN takes a chain of elementwise ops, if nothing else reads the values in between: inference batch
+norm, a residual, relu. The chain computes in float32 and rounds once. Its other operands are in memory: one number per
+channel, or one per element of the convolution.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ def matmul_epilogues(
     operands: Callable[[Node], Iterable[Node]],
     can: Callable[[Node, tuple[str, ...]], bool],
 ) -> dict[Node, LibraryEpilogue]:
-    """The epilogues by their products; `operands` says what an op that is no loop reads from memory, `can` whether a
-    library carries out a product with an epilogue.
+    """The epilogues, by product.
+
+    `operands` gives what an opaque op reads from memory, `can` whether a library supports a product with an epilogue.
     """
     found: dict[Node, LibraryEpilogue] = {}
     readers = readers_of(graph)
@@ -57,7 +58,7 @@ def matmul_epilogues(
 
 
 def readers_of(graph: Graph) -> dict[Node, list[Node | None]]:
-    """Who reads each value; None is whoever gets the outputs."""
+    """The readers of each value; None stands for an output."""
     found: dict[Node, list[Node | None]] = {}
     for node in graph.nodes:
         for source in dict.fromkeys(node.sources):
@@ -81,7 +82,7 @@ def _with_slope(node: Node, readers: Readers, read: Container[Node]) -> Found:
 
 
 def _activated(node: Node, readers: Readers, read: Container[Node]) -> Found:
-    """Gelu of a product, or of one and a bias, which has no other reader or is kept."""
+    """Gelu of a product, with or without bias, whose argument has no other reader or is kept."""
     wide = _gelu_of(node)
     product, bias = _summands(wide.sources[0]) if wide is not None else (None, None)
     if wide is None or product is None or (bias is not None and len(readers[product]) > 1):
@@ -104,7 +105,7 @@ def _with_bias(node: Node, readers: Readers, read: Container[Node]) -> Found:
 
 
 def _summands(total: Node) -> tuple[Node | None, Node | None]:
-    """The product in half precision that a value is, or that a row is added to each row of for it; and that row."""
+    """The half-precision product below a value, and the row that is added to each of its rows, if any."""
     if total.dtype not in HALF:
         return None, None
     if total.op is MATMUL:
@@ -120,7 +121,7 @@ def _summands(total: Node) -> tuple[Node | None, Node | None]:
 
 
 def _gelu_of(node: Node) -> Node | None:
-    """The value of which one in half precision is gelu, widened; None where it is something else."""
+    """The widened value that a half-precision gelu is applied to; None if this is something else."""
     if node.op is not CAST or node.sources[0].op is not gelu_sigmoid:
         return None
     wide = node.sources[0].sources[0]
@@ -128,7 +129,7 @@ def _gelu_of(node: Node) -> Node | None:
 
 
 def _times_slope(node: Node) -> tuple[Node | None, Node | None]:
-    """The product in half precision that a value is the product of with the slope of gelu at a value; and that one."""
+    """The half-precision product that is multiplied by the slope of gelu at some value, and that value."""
     if node.op is not CAST or node.dtype not in HALF or node.sources[0].op is not safe_multiply:
         return None, None
     wide, slope = node.sources[0].sources
@@ -143,7 +144,7 @@ def _times_slope(node: Node) -> tuple[Node | None, Node | None]:
 
 
 def with_operands_first(graph: Graph, found: Mapping[Node, LibraryEpilogue]) -> Graph:
-    """The graph in an order in which what is read to epilogue a product comes before it."""
+    """The graph in an order in which the epilogue's operands precede the product."""
     place = {node: k for k, node in enumerate(graph.nodes)}
     order: dict[Node, None] = {}
     for node in graph.nodes:
@@ -162,7 +163,7 @@ def with_operands_first(graph: Graph, found: Mapping[Node, LibraryEpilogue]) -> 
 
 
 def library_epilogues(plan: Plan) -> Plan:
-    """The plan with the epilogues that libraries carry out, and the graph in an order in which they can."""
+    """The plan with its library epilogues, and the graph in an order that allows them."""
     wanted = plan.codegen.epilogues(plan.graph)
     found = {
         node: epilogue
@@ -182,16 +183,16 @@ _ROUGH: dict[Op, str] = {sigmoid: "sigmoid", tanh: "tanh"}  # good to half preci
 
 
 class PointwiseOp(NamedTuple):
-    """One of cuDNN's elementwise ops, on values by their numbers."""
+    """One of cuDNN's elementwise ops, on numbered values."""
 
     op: str
     operands: tuple[int, ...]
 
 
 class PointwiseOps(NamedTuple):
-    """Ops on the values before them: 0 is the convolution's, then come those in memory, then what each step makes.
+    """A chain of ops on numbered values: 0 is the convolution, then the operands in memory, then the op results.
 
-    Of each in memory is given whether it is one number a channel, and its dtype.
+    Each operand in memory has a dtype and a flag that says whether it is one number per channel.
     """
 
     given: tuple[tuple[bool, np.dtype[Any]], ...]
@@ -210,8 +211,10 @@ def convolution_epilogues(
     operands: Callable[[Node], Iterable[Node]],
     can: Callable[[Node, How], bool],
 ) -> dict[Node, LibraryEpilogue]:
-    """The epilogues by their convolutions; `operands` says what an op that is no loop reads from memory, `can` whether
-    cuDNN should take in such steps. Where two convolutions are added, the later one takes in what follows from both.
+    """The epilogues, by convolution.
+
+    `operands` gives what an opaque op reads from memory, `can` whether cuDNN should run such a chain. When two
+    convolutions are added, the later one takes the epilogue of both.
     """
     readers = {
         value: [reader if reader is not None and is_loop(reader) else None for reader in found]
@@ -231,9 +234,9 @@ def convolution_epilogues(
 def _epilogue(
     node: Node, readers: Mapping[Node, Sequence[Node | None]], stored: Container[Node]
 ) -> LibraryEpilogue | None:
-    """What cuDNN can take in after a forward convolution with its channels last; None where that is nothing.
+    """The epilogue that cuDNN can run after a forward convolution with channels last; None if there is none.
 
-    `readers` are the loops that read each value, None among them for what reads it from memory; `stored` lies there.
+    `readers` are the loops that read each value, with None for an opaque reader; `stored` values lie in memory.
     """
     inside = {node, *_chain(node, readers)}
     result = max(inside, key=lambda each: each.serial)
@@ -244,7 +247,7 @@ def _epilogue(
 
 
 def _chain(node: Node, readers: Mapping[Node, Sequence[Node | None]]) -> Iterator[Node]:
-    """The loops after a value, up to the last that all readers of what was before lead to."""
+    """The loops after a value, up to the last one through which all readers of earlier values pass."""
     shape = node.shape
     for _ in range(MOST):
         found = [reader for reader in readers.get(node, ()) if reader is not None]
@@ -257,7 +260,7 @@ def _chain(node: Node, readers: Mapping[Node, Sequence[Node | None]]) -> Iterato
 
 
 def _translated(node: Node, result: Node, inside: Container[Node], stored: Container[Node]) -> LibraryEpilogue | None:
-    """The ops from a convolution to a result as steps; None where one of them is not cuDNN's."""
+    """The ops from a convolution to a result as cuDNN ops; None if cuDNN lacks one of them."""
     taken: dict[Node, tuple[str, Sequence[Node]]] = {}
     leaves: dict[Node, tuple[bool, Node]] = {}
     agenda = [result]
@@ -278,7 +281,7 @@ def _translated(node: Node, result: Node, inside: Container[Node], stored: Conta
 
 
 def _leaf(value: Node, node: Node, stored: Container[Node]) -> tuple[bool, Node] | None:
-    """Whether a value is one number a channel, and where it lies; None where it is computed for each number."""
+    """Whether a value is one number per channel, and where it lies; None if it varies per element."""
     place = _place(value)
     if place.dtype not in FLOATS:
         return None
@@ -288,14 +291,14 @@ def _leaf(value: Node, node: Node, stored: Container[Node]) -> tuple[bool, Node]
 
 
 def _place(value: Node) -> Node:
-    """Where a value lies that is read in another shape and wider."""
+    """The stored value below reshapes and widening casts."""
     while (value := storage(value)).op is CAST and value.dtype is float32 and value.sources[0].dtype in HALF:
         value = value.sources[0]
     return value
 
 
 def _op(node: Node, result: np.dtype[Any]) -> tuple[str, Sequence[Node]] | None:
-    """An op in cuDNN's terms, "" where it leaves a value as it is, and what it is applied to; None if it is not one."""
+    """The cuDNN name of an op ("" for an identity) and its operands; None if cuDNN has no such op."""
     if node.op is CAST:
         is_float = node.dtype in (FLOATS if result in HALF else {float32}) and node.sources[0].dtype in FLOATS
         return ("", node.sources) if is_float else None
@@ -311,7 +314,7 @@ def _numbered(
     taken: Mapping[Node, tuple[str, Sequence[Node]]],
     leaves: Mapping[Node, tuple[bool, Node]],
 ) -> LibraryEpilogue:
-    """The steps in order, each value by its number."""
+    """The ops in order, with values replaced by numbers."""
     order = sorted(taken, key=lambda each: each.serial)
     read = (leaves[operand] for each in order for operand in taken[each][1] if operand in leaves)
     extras = {place: is_channel for is_channel, place in read}

@@ -1,10 +1,10 @@
-"""Expansions: ops that nothing on a device may carry out as they are, written as ops that something does.
+"""Expansions: ops that a device cannot run directly, rewritten as ops that it can.
 
-In: a node. Out: one that stands for it, or None. The stage `expand` asks (`plan/lowering`).
+In: a node. Out: its replacement, or None. The stage `expand` calls this (`plan/lowering`).
 
-A library's Fourier transform takes values of the sizes that are transformed and scales nothing: cutting, padding, the
-order of axes and the norm are ops around it, which fuse with their neighbours. A pseudo-inverse and a matrix of
-cofactors are products of singular vectors. What would still leave the device stays as it is.
+A library's Fourier transform expects operands of the transformed size and does not scale. Slicing, padding, the order
+of axes and the norm are separate ops around it, which fuse with their neighbours. A pseudo-inverse and a cofactor
+matrix are products of singular vectors. An op that would still run on the host is left unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNSCALED = {FFT: "backward", RFFT: "backward", IFFT: "forward", IRFFT: "forward
 
 
 def _transform(node: Node) -> Node | None:
-    """A transform of the last axes, or one axis, of values of the right sizes, without a factor."""
+    """A transform of the last axes, or of one axis, of values of the right sizes, without scaling."""
     axes, sizes = node.attrs["axes"], node.attrs["sizes"]
     if len(set(axes)) < len(axes):
         return None
@@ -64,7 +64,7 @@ def _transform(node: Node) -> Node | None:
 
 
 def _taken(node: Node) -> np.dtype[Any]:
-    """What a transform takes so as to give its dtype."""
+    """The operand of a transform, in the dtype that gives the right result dtype."""
     if node.op is RFFT:
         return real_of(node.dtype)
     return complex_of(node.dtype)
@@ -75,7 +75,7 @@ def _zeros(node: Node) -> Node:
 
 
 def _sized(x: Node, node: Node) -> Node:
-    """Cut, or padded with zeros, to the sizes that are transformed."""
+    """A value sliced or zero-padded to the transformed sizes."""
     sizes, axes = list(node.attrs["sizes"]), node.attrs["axes"]
     if node.op is IRFFT:
         sizes[-1] = sizes[-1] // 2 + 1
@@ -89,7 +89,7 @@ def _sized(x: Node, node: Node) -> Node:
 
 
 def _order(node: Node) -> tuple[int, ...] | None:
-    """The axes with those that are transformed last; None where they may stay."""
+    """The permutation that puts the transformed axes last; None if none is needed."""
     axes, rank = node.attrs["axes"], len(node.shape)
     halved = node.op in (RFFT, IRFFT)
     if halved and axes[-1] == rank - 1:
@@ -106,7 +106,7 @@ _FEW = 64  # transforms along an axis in the middle that a library is called for
 
 
 def _factor(node: Node) -> float:
-    """What the norm asks for."""
+    """The scale factor of the norm."""
     count, norm = math.prod(node.attrs["sizes"]), node.attrs["norm"]
     if norm == "ortho":
         return 1 / math.sqrt(count)
@@ -130,7 +130,7 @@ def _pseudo_inverse(node: Node) -> Node | None:
 
 
 def _cofactors(node: Node) -> Node | None:
-    """By the singular values, each replaced by the product of the others."""
+    """The cofactor matrix: each singular value is replaced by the product of the others."""
     (x,) = node.sources
     n = x.shape[-1]
     if not node.size:
@@ -144,7 +144,7 @@ def _cofactors(node: Node) -> Node | None:
 
 
 def _in_float32(node: Node) -> Node | None:
-    """Of half precision: a library has no such matrices."""
+    """Half precision computed in float32: libraries have no half-precision factorisations."""
     if node.dtype not in HALF:
         return None
     wide: Node = node.op(*[cast(source, float32) for source in node.sources], **node.attrs)

@@ -1,8 +1,8 @@
-"""Failure: which groups may raise while they run, so that what is overwritten in place is overwritten after them.
+"""Failure: the groups that may raise at run time, so that in-place updates are ordered after them.
 
-In: the groups in order. Out: the numbers of those that may raise. An op that is computed by its reference may (a
-matrix that has no inverse), and so may one that checks indices, unless an earlier group has checked the same ones: the
-backward pass of an embedding adds rows at the places that the forward pass has read.
+In: the groups in order. Out: the numbers of those that may raise. An op that runs its reference may raise (a singular
+matrix), and so may one that checks indices, unless an earlier group checked the same ones: the backward pass of an
+embedding adds rows at the indices that the forward pass has read.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def fallible(plan: Grouping) -> list[int]:
 
 
 def _checks_of(node: Node) -> list[Check]:
-    """The arrays of indices that an op checks, where they lie, and the sizes that they are checked against."""
+    """The index arrays that an op checks, and the sizes that they are checked against."""
     return [(storage(index), size) for index, size in node.op.checks(node)]
 
 
 def _checks_inside(group: FusionGroup, plan: Grouping) -> Iterable[Check]:
-    """What the expressions of a group check."""
+    """The checks in the expressions of a group."""
     agenda, seen = list(group.roots), set(group.roots)
     while agenda:
         node = agenda.pop()

@@ -1,12 +1,12 @@
 """Fusion: which values are computed together in one kernel.
 
-In: an optimised graph. Out: groups in an order to run them. Most values are never stored: elementwise and movement ops
-are computed where they are read (*inlined*). What must exist in memory, or is too expensive to compute twice, is a
-*root* (`materialize`) and belongs to a group (`groups`).
+In: an optimised graph. Out: groups in execution order. Most values are never stored: elementwise and movement ops are
+computed at the point of use (*inlined*). A value that must be stored, or is too expensive to compute twice, is a *root*
+(`materialize`) and belongs to a group (`groups`).
 
-Two groups merge when their spaces agree, when each reads the other only where its own loops are, and when no path leads
-out of the pair and back in. What may merge (`may_merge`) and what is worth merging (`plan/worth`) are two questions; a
-refusal has a reason that `explain` can print.
+Two groups merge when their iteration spaces agree, when each reads the other only at its own loop position, and when no
+path leads out of the pair and back. Whether groups may merge (`may_merge`) and whether merging pays (`plan/worth`) are
+separate questions; every refusal has a reason that `explain` can print.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Fusion:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def reads_of(self, root: Node, space: Shape, axes: tuple[int, ...]) -> list[Read]:
-        """What the kernel of a root reads, with the loops of a space."""
+        """The reads of a root's kernel, given the loops of a space."""
         found: dict[Read, None] = {}
         seen: set[tuple[Node, IndexMap]] = set()
         if root.op.kind == "reduction":
@@ -118,7 +118,7 @@ class _Fusion:
     # --- merging ------------------------------------------------------------------------------------------------
 
     def may_merge(self, first: FusionGroup, second: FusionGroup) -> str | None:
-        """Why two groups cannot be one kernel; None if they can."""
+        """Why two groups cannot share a kernel; None if they can."""
         if first.opaque or second.opaque:
             return "an opaque op is a kernel of its own"
         space, axes = common_space(first, second)
@@ -154,7 +154,7 @@ class _Fusion:
         return spoils_update(first, second, self.updates, self._reads_in) if self.updates else None
 
     def _way_around(self, first: FusionGroup, second: FusionGroup) -> bool:
-        """Whether a third group needs one of the two and is needed by the other."""
+        """Whether a third group depends on one of the two and the other depends on it."""
         for group, other in ((first, second), (second, first)):
             for producer in self.producers(group):
                 if producer is not other and self.needs(producer.number, other.number):
@@ -162,7 +162,7 @@ class _Fusion:
         return False
 
     def merge(self, first: FusionGroup, second: FusionGroup) -> FusionGroup:
-        """Make two groups one; the second takes the first in."""
+        """Merge two groups; the second absorbs the first."""
         space, axes = common_space(first, second)
         assert space is not None
         second.reads = list(
@@ -176,15 +176,15 @@ class _Fusion:
         return second
 
     def _join(self, first: FusionGroup, second: FusionGroup) -> None:
-        """The first group is part of the second from now on."""
+        """Make the first group part of the second."""
         del self.groups[first.number]
         self.needs.join(first.number, second.number)
 
     def run(self) -> None:
-        """Merge producers into consumers, then neighbours that read the same.
+        """Merge producers into consumers, then neighbours that read the same value.
 
-        Totals come last. Two of them in one kernel wait for what either needs, and what needs one of them for both:
-        the gradient of cross-entropy, which needs how many rows count, would wait for the loss of all the rows.
+        Totals merge last. Two totals in one kernel wait for the operands of both, and their readers wait for both: the
+        gradient of cross-entropy, which needs the number of counted rows, would wait for the loss of all rows.
         """
         self._merge_producers([number for number, group in self.groups.items() if not group.is_total])
         self._merge_producers(list(self.groups))
@@ -196,7 +196,7 @@ class _Fusion:
             self._absorb_totals()
 
     def _merge_producers(self, numbers: Iterable[int]) -> None:
-        """Each of these groups takes in what it reads, as far as that may be."""
+        """Each of these groups absorbs its producers as far as possible."""
         for number in numbers:
             group = self.groups.get(number)
             while group is not None and not group.opaque:
@@ -206,7 +206,7 @@ class _Fusion:
                 group = self.merge(partner, group)
 
     def _absorb_epilogues(self) -> None:
-        """A matrix product takes in the elementwise group that reads it: bias, activation, an update of its weight."""
+        """A matrix product absorbs the elementwise group that reads it: bias, activation, an update of its weight."""
         readers: dict[Node, dict[FusionGroup, None]] = {}
         for reader in self.groups.values():
             for read in reader.reads:
@@ -225,7 +225,7 @@ class _Fusion:
         return all(read.place == own for read in reader.reads if storage(read.leaf) is node)
 
     def _absorb(self, group: FusionGroup, reader: FusionGroup) -> None:
-        """Make an elementwise group the epilogue of an opaque one; the pair stands where it stood."""
+        """Make an elementwise group the epilogue of an opaque one; the merged group keeps the position."""
         reader.epilogue, reader.opaque = list(reader.roots), True
         reader.roots = [group.roots[0], *reader.roots]
         reader.reads = list(dict.fromkeys([*group.reads, *reader.reads]))
@@ -234,7 +234,7 @@ class _Fusion:
         self._join(group, reader)
 
     def _absorb_totals(self) -> None:
-        """A group that makes a number a row takes in the total of these: the loss of a batch."""
+        """A group of row scalars absorbs the total over them, such as the loss of a batch."""
         for total in [group for group in self.groups.values() if group.is_total and group.reduces]:
             rows = next((g for g in self.producers(total) if self._is_of_rows(total, g)), None)
             if rows is not None and _spends(rows, total):
@@ -251,9 +251,10 @@ class _Fusion:
         return total.space == reduced(rows.space, rows.axes, False) and not self._way_around(rows, total)
 
     def _belongs_to_product(self, group: FusionGroup, reader: FusionGroup) -> str | None:
-        """Why an elementwise group is better computed by the product before it than by a reduction after it.
+        """Why an elementwise group belongs to the product before it rather than the reduction after it.
 
-        It is stored in either case, and the product's own result is not; and what reads it need not wait for the sum.
+        The group's value is stored in either case, the product's own result then is not, and readers need not wait for
+        the sum.
         """
         if group.opaque or group.reduces or not reader.reduces or self.awaited.isdisjoint(group.roots):
             return None
@@ -270,7 +271,7 @@ class _Fusion:
         return reason is None and _spends(first, second)
 
     def _merge_neighbours(self) -> None:
-        """Groups over the same space that read the same value become one: it is read once."""
+        """Merge groups over the same space that read the same value, so that it is read once."""
         peers: dict[tuple[Shape, tuple[int, ...], Node], dict[FusionGroup, None]] = {}  # by space and by what they read
         for group in list(self.groups.values()):
             if group.opaque:
@@ -286,14 +287,14 @@ class _Fusion:
                 peers.setdefault((*space, leaf), {})[group] = None
 
     def _merge_copies(self) -> None:
-        """An elementwise group that computes something again becomes part of later loops that read all it needs."""
+        """Merge a group that recomputes a value into later loops that read all its operands anyway."""
         for group in [group for group in self.groups.values() if group.is_copy]:
             partner = next((peer for peer in self.groups.values() if self._takes_along(peer, group)), None)
             if partner is not None and _spends(group, partner):
                 self.merge(group, partner)
 
     def _takes_along(self, peer: FusionGroup, group: FusionGroup) -> bool:
-        """Whether a later group reads all that is large for another, and may be one with it."""
+        """Whether a later group reads every large operand of another and may merge with it."""
         if peer.number <= group.number or peer.opaque or peer.space != group.space:
             return False
         needed = {storage(leaf) for leaf in group.wide_reads()}
@@ -301,12 +302,12 @@ class _Fusion:
         return needed <= read & self.home.keys() and self._is_apart(peer, group)
 
     def _is_apart(self, peer: FusionGroup, group: FusionGroup) -> bool:
-        """Whether two groups of which neither needs the other may be one."""
+        """Whether two independent groups may merge."""
         needed = self.needs(group.number, peer.number) or self.needs(peer.number, group.number)
         return not needed and (self.may_merge(peer, group) or self._spoils_update(peer, group)) is None
 
     def ordered(self) -> list[FusionGroup]:
-        """The groups, each after those it needs, in the order of the user's program where that leaves a choice."""
+        """The groups, each after its dependencies, otherwise in the order of the user's program."""
         producers = {number: [p.number for p in self.producers(group)] for number, group in self.groups.items()}
         order: list[FusionGroup] = []
         done: set[int] = set()
@@ -325,7 +326,7 @@ class _Fusion:
         return order
 
     def settle_stores(self) -> None:
-        """A root is stored if it is an output or another group reads it; a product also for an epilogue to read."""
+        """Store a root if it is an output or another group reads it; store a product also for its epilogue."""
         needed = {storage(node) for node in self.graph.outputs}
         for group in self.groups.values():
             needed.update(leaf for leaf in self._leaves(group) if self.home.get(leaf) is not group)
@@ -336,14 +337,14 @@ class _Fusion:
             group.stored = [root for root in group.roots if root in needed or root in inside]
 
     def _leaves(self, group: FusionGroup) -> list[Node]:
-        """The roots, or values from elsewhere, that a group reads: where it reads one again, the one itself."""
+        """The roots or outside values that a group reads; for a barrier, the value behind it."""
         return [read.leaf if read.leaf in self.home else storage(read.leaf) for read in group.reads]
 
 
 def worth_merging(first: FusionGroup, second: FusionGroup, awaited: Container[Node] = ()) -> str | None:
-    """Why one kernel for a group and what reads it would not pay; None if it would. `awaited` is what opaque ops read.
+    """Why merging a group into its reader would not pay; None if it would. Opaque ops read `awaited`.
 
-    A number a row that an opaque op reads comes before the rows: what that op makes may be needed for them.
+    A row scalar that an opaque op reads is computed before the rows, which may in turn need that op's result.
     """
     if len(first.roots) + len(second.roots) > MOST_ROOTS:
         return "the kernel would grow too large to compile well"
@@ -368,10 +369,10 @@ def grouped(
     """The groups of a graph.
 
     `inlines` says which ops are expressions in a loop, `operands` what an opaque op reads, `absorbs` whether it takes
-    in an elementwise epilogue. `launches` says that every kernel is launched on a device: then an epilogue takes the
-    result from registers, and totals of rows are kernels of their own, which nothing else waits for. `large` is the
-    number of elements from which a value may be stored for what is read to compute it. `updates` are the inputs that
-    outputs may be written over, by where the output is stored.
+    an elementwise epilogue. With `launches` every kernel is a device launch: epilogues then read results from
+    registers, and totals of rows are separate kernels, so that nothing else waits for them. `large` is the number of
+    elements from which a value may be stored to save reading its operands. `updates` maps inputs that may be
+    overwritten by outputs to where the output is stored.
     """
     fusion = _Fusion(graph, inlines, operands, absorbs, launches, large, updates)
     fusion.run()
@@ -380,7 +381,7 @@ def grouped(
 
 
 def fuse(plan: Plan) -> Plan:
-    """The plan with the groups of its graph. Without fuel every root is a group of its own."""
+    """The plan with the groups of its graph. Without fuel every root is its own group."""
     codegen, epilogues = plan.codegen, plan.epilogues
 
     def operands(node: Node) -> Sequence[Node]:
@@ -389,7 +390,7 @@ def fuse(plan: Plan) -> Plan:
     def absorbs(node: Node) -> bool:
         return node in epilogues or codegen.absorbs(node)
 
-    large = math.inf if plan.target.invariant else None  # where a batch is cut into kernels is no matter of its size
+    large = math.inf if plan.target.invariant else None  # how a batch is cut into kernels must not depend on its size
     updates = {storage(plan.graph.outputs[k]): plan.graph.inputs[i] for i, k in plan.pairs}
     launches = plan.target.launches
     return replace(plan, grouping=grouped(plan.graph, codegen.inlines, operands, absorbs, launches, large, updates))

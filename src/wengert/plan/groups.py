@@ -1,16 +1,16 @@
-"""Groups: values that one kernel computes together, and the loops it computes them in.
+"""Groups: values that one kernel computes together, and the loops that compute them.
 
-A loop group has an iteration space: the full extent of what it works on, and the axes it reduces. Its *roots* are the
-values it makes; each has an element for every step of the loops, or one for every row of what is reduced. An opaque
-group is one op that is no loops over elements (matmul, convolution, ...), perhaps with an epilogue. `fuse` makes the
-groups of a graph, and asks `Needs` which groups need which: one row of bits a group, kept right while groups merge.
+A loop group has an iteration space: the full extent of its operands, and the axes it reduces. Its *roots* are the
+values it makes; each has one element per iteration, or one per reduced row. An opaque group is a single op without
+elementwise loops (matmul, convolution, ...), perhaps with an epilogue. `fuse` builds the groups of a graph and uses
+`Needs` for reachability between them: one row of bits per group, maintained while groups merge.
 
-`schedule` orders them, so that memory is free early. The order is that of the user's program, each group right after
-what it still needs, so that what is computed again for a later part of a backward pass waits until then; but a group
-that frees more memory than it takes runs as soon as it can: the product that gives a weight's gradient, with the update
-that uses it up, is the last to read an activation. So does one that makes numbers, such as the count of an optimizer's
-steps: they take no room, and what needs them can be put anywhere. A program of small values keeps its order. An update
-that is to be written over its old value waits for all that read that, and for whatever may fail.
+`schedule` orders the groups so that memory is freed early. It follows the user's program, each group as soon as its
+dependencies are done, so that recomputation for a later part of the backward pass is delayed until then. A group that
+frees more memory than it allocates runs as soon as possible: the product for a weight's gradient, together with the
+update that consumes it, is the last reader of an activation. So does a group that makes scalars, such as an optimizer's
+step count: they take no memory, and their readers can then go anywhere. A program of small values keeps its order. An
+update that is written over its old value waits for all readers of that value, and for everything that may fail.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """A value read from memory by a group, and where."""
+    """A value that a group reads from memory, and at which index."""
 
     leaf: Node
     place: IndexMap
@@ -45,7 +45,7 @@ class Read(NamedTuple):
 
 @dataclass(eq=False)
 class FusionGroup:
-    """Values computed together. An opaque group is one node that is no loops over elements."""
+    """Values computed together. An opaque group is one node without elementwise loops."""
 
     number: int
     roots: list[Node]
@@ -53,7 +53,7 @@ class FusionGroup:
     axes: tuple[int, ...]  # the reduced ones
     opaque: bool = False
     reads: list[Read] = field(default_factory=list)
-    stored: list[Node] = field(default_factory=list)  # the roots that somebody outside reads
+    stored: list[Node] = field(default_factory=list)  # the roots with readers outside
     epilogue: list[Node] = field(default_factory=list)  # of an opaque op: the elementwise roots on its result
     final_reduction: FusionGroup | None = None  # those roots that are totals of its rows, made after all of them
 
@@ -64,7 +64,7 @@ class FusionGroup:
 
     @property
     def is_total(self) -> bool:
-        """Whether it makes single numbers, from everything it works on."""
+        """Whether it reduces everything to scalars."""
         return not self.opaque and len(self.axes) == len(self.space)
 
     def large_reads(self) -> list[Node]:
@@ -72,17 +72,17 @@ class FusionGroup:
         return list(dict.fromkeys(read.leaf for read in self.reads if read.leaf.size > 1))
 
     def wide_reads(self) -> list[Node]:
-        """Of what it reads, that which is about as large as what it works on."""
+        """The operands that are about as large as its iteration space."""
         return [leaf for leaf in self.large_reads() if leaf.size * 4 > math.prod(self.space)]
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is elementwise and computes something again."""
+        """Whether it is elementwise and recomputes a value."""
         found = [] if self.opaque or self.axes else self.wide_reads()
         return bool(found) and all(leaf.op is RECOMPUTE_BARRIER for leaf in found)
 
     def parts(self) -> list[FusionGroup]:
-        """The group as loops that follow each other: its rows, and the totals of these."""
+        """The group as consecutive loops: its rows, then the totals over them."""
         if self.final_reduction is None:
             return [self]
         stored = [root for root in self.stored if root in self.final_reduction.roots]
@@ -99,7 +99,7 @@ class FusionGroup:
 
 
 class Grouping(NamedTuple):
-    """The groups in the order to run them, the values that belong to one, and those that are computed where read."""
+    """The groups in execution order, the values that belong to groups, and those computed at the point of use."""
 
     groups: list[FusionGroup]
     roots: set[Node]
@@ -119,7 +119,7 @@ def common_space(first: FusionGroup, second: FusionGroup) -> tuple[Shape | None,
 
 
 def fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
-    """Whether a root has an element for each step of the loops of a space, or one for each row."""
+    """Whether a root has one element per iteration of a space, or one per row."""
     if root.op.kind == "reduction":
         return root.sources[0].shape == space and reduced_axes(root) == axes
     kept = (reduced(space, axes, False), reduced(space, axes, True)) if axes else ()
@@ -127,7 +127,7 @@ def fits(root: Node, space: Shape, axes: tuple[int, ...]) -> bool:
 
 
 def root_place(root: Node, space: Shape, axes: tuple[int, ...]) -> IndexMap | None:
-    """Which element of a root the loops of a space are at: an element for each step, or one for each row."""
+    """The index of a root's element in the loops of a space: per iteration, or per row."""
     if not fits(root, space, axes):
         return None
     loops = loops_of(space)
@@ -145,24 +145,24 @@ Bits = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class Needs:
-    """The groups, by number, that each group needs."""
+    """The groups, by number, that each group depends on."""
 
     def __init__(self, count: int) -> None:
         self.rows: Bits = np.zeros((count, -(-count // 64)), np.uint64, order="F")  # a merge reads two columns of all
 
     def __call__(self, group: int, other: int) -> bool:
-        """Whether a group needs another."""
+        """Whether a group depends on another."""
         return bool(int(self.rows[group, other >> 6]) >> (other & 63) & 1)
 
     def add(self, group: int, producers: Iterable[int]) -> None:
-        """A group reads what these make, each of which was added before it."""
+        """Add a group that reads these, each of which was added before it."""
         row = self.rows[group]
         for producer in producers:
             row |= self.rows[producer]
             self._set(row, producer)
 
     def join(self, first: int, second: int) -> None:
-        """What needed the first group now needs the second, which needs what both did."""
+        """Merge the first group into the second: dependencies and dependents are united."""
         one = self._column(first) ^ self._column(second)
         one[[first, second]] = False
         needs = self.rows[first] | self.rows[second]
@@ -191,7 +191,7 @@ class Needs:
 # --- schedule -------------------------------------------------------------------------------------------------------
 
 
-LARGE = 1 << 22  # bytes of a value from which it counts when it is freed
+LARGE = 1 << 22  # bytes from which freeing a value counts
 
 
 def ordered(
@@ -201,9 +201,9 @@ def ordered(
     fallible: Collection[int] = (),
     overlaps: bool = False,
 ) -> list[FusionGroup]:
-    """The groups in the order to run them.
+    """The groups in execution order.
 
-    `pairs` are inputs and the outputs that may be written over them; `fallible` the numbers, in the order given, of the
+    `pairs` are inputs and the outputs that may overwrite them; `fallible` are the numbers, in the given order, of
     groups that may fail; `overlaps` says whether collectives run concurrently with kernels.
     """
     needs = _needs(groups)
@@ -215,7 +215,7 @@ def ordered(
 
 
 def _keep_collectives_in_order(groups: Sequence[FusionGroup], needs: Sequence[set[int]], overlaps: bool) -> None:
-    """Have each collective wait for the one before: all ranks carry them out in one order."""
+    """Make each collective wait for the previous one: all ranks run them in the same order."""
     found = [k for k, group in enumerate(groups) if group.opaque and group.roots[0].op.collective]
     found.sort(key=lambda k: groups[k].roots[0].attrs.get("number", k))
     if overlaps:
@@ -225,10 +225,9 @@ def _keep_collectives_in_order(groups: Sequence[FusionGroup], needs: Sequence[se
 
 
 def _compute_late(groups: Sequence[FusionGroup], needs: Sequence[set[int]], collectives: Sequence[int]) -> None:
-    """Have what only late collectives need wait for what the one before them needs, which is large.
+    """Delay work that only late collectives need until after what the large collective before them needs.
 
-    The large one then runs concurrently with these kernels. No circle arises: what waits is nothing that the large one
-    needs.
+    The large collective then overlaps with these kernels. This creates no cycle: it never needs what is delayed.
     """
     late = [k for k in collectives if groups[k].roots[0].attrs.get("late")]
     if not late:
@@ -241,7 +240,7 @@ def _compute_late(groups: Sequence[FusionGroup], needs: Sequence[set[int]], coll
 
 
 def _all_needed(needs: Sequence[set[int]], numbers: Iterable[int]) -> set[int]:
-    """These groups, and all whose values they are made from."""
+    """These groups and all groups that they depend on."""
     found, agenda = set[int](), list(numbers)
     while agenda:
         number = agenda.pop()
@@ -252,7 +251,7 @@ def _all_needed(needs: Sequence[set[int]], numbers: Iterable[int]) -> set[int]:
 
 
 def schedule(plan: Plan) -> Plan:
-    """The plan with its groups in the order to run them. Without fuel they stay in the order of the user's program."""
+    """The plan with its groups in execution order. Without fuel they stay in the order of the user's program."""
     if not spend(None, lambda: "groups run in an order that frees memory early"):
         return plan
     nodes = [(plan.graph.inputs[i], plan.graph.outputs[k]) for i, k in plan.pairs]
@@ -261,7 +260,7 @@ def schedule(plan: Plan) -> Plan:
 
 
 def _needs(groups: Sequence[FusionGroup]) -> list[set[int]]:
-    """For each group the numbers of those whose values it reads."""
+    """For each group, the numbers of the groups whose values it reads."""
     home = {root: number for number, group in enumerate(groups) for root in group.roots}
     needs = []
     for number, group in enumerate(groups):
@@ -276,7 +275,7 @@ def _waits(
     pairs: Iterable[tuple[Node, Node]],
     fallible: Collection[int],
 ) -> list[tuple[int, set[int]]]:
-    """Groups that write over an input, with what they wait for: its readers and what may fail, unless those need it."""
+    """Groups that overwrite an input, with what they wait for: its readers and fallible groups, unless dependent."""
     ancestors: list[int] = []  # as bits
     for own in needs:
         bits = 0
@@ -325,7 +324,7 @@ class _Order:
         self.eager: list[tuple[int, int]] = []  # rank and number of those that can run and free more than they take
 
     def found(self) -> list[int] | None:
-        """The order, or None if the groups wait for each other in a circle."""
+        """The order, or None if the dependencies form a cycle."""
         self._consider(*range(len(self.done)))
         self._run_eager()
         for number in sorted(range(len(self.done)), key=self.rank.__getitem__):
@@ -334,7 +333,7 @@ class _Order:
         return self.order
 
     def _run_with_needs(self, target: int) -> bool:
-        """Run a group after what it still needs; whether that was possible."""
+        """Run a group after its remaining dependencies; returns whether that was possible."""
         agenda, entered = [target], set[int]()
         while agenda:
             number = agenda[-1]
@@ -373,7 +372,7 @@ class _Order:
             self._consider(*range(len(self.done)))
 
     def _consider(self, *numbers: int) -> None:
-        """Note groups that can run and free more than they take, or make numbers: these not before all others."""
+        """Queue ready groups that free more than they allocate, or that make scalars (these without priority)."""
         for number in numbers:
             if not self.missing[number] and not self.done[number]:
                 freed = sum(_bytes(value) for value in self.reads[number] if len(self.readers[value]) == 1)

@@ -1,16 +1,16 @@
-"""Launches: steps that become one launch, one kernel that is launched early, and steps that share a parallel region.
+"""Launches: horizontal fusion, programmatic dependent launch, and shared parallel regions.
 
-Horizontal fusion (multi-tensor): a kernel over a few million elements hardly gets going before it ends, so steps whose
-texts are the same but for their sizes are one launch: the updates of all parameters, the casts of weights, final
-reductions of equal layers. They are done at the place of the last, if nobody needs the others before, or at that of the
-first, if all that they read is there. A member that is done elsewhere keeps its step, which does nothing.
+Horizontal fusion (multi-tensor): a kernel over a few million elements has barely started when it ends, so steps whose
+texts differ only in their sizes share one launch: the updates of all parameters, the casts of weights, final reductions
+of equal layers. The launch takes the position of the last member if nothing needs the others earlier, or of the first
+if all operands are ready there. A member that runs elsewhere keeps an empty step.
 
-Programmatic dependent launch: a graph begins a microsecond after all before it has ended, one part in a hundred of a
-kernel of 130 us. A program's only kernel, if it is long, is launched by itself: its blocks wait on the device
-(`wg_follow` in its text) until the kernel before it has ended. It costs the host a little more than a graph.
+Programmatic dependent launch: a graph starts a microsecond after all previous work has ended, which is one percent of a
+kernel of 130 us. If a program has one long kernel and nothing else, it is launched directly: its blocks wait on the
+device (`wg_follow` in its text) until the previous kernel has ended. This costs the host slightly more than a graph.
 
-Parallel regions on the CPU: loops that follow each other and do not depend on each other wake the threads once; large
-loops are shared among them, and each small one is left to a single thread while the others go on.
+Parallel regions on the CPU: consecutive independent loops wake the threads once. Large loops are shared among the
+threads, and each small one runs on a single thread while the others continue.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from wengert.plan.plan import NOTHING, Plan, Step, launched
 
 Writer = Callable[[Sequence[LoopKernel], DeviceProperties], LaunchList]
 
-LARGE = 1 << 23  # elements from which a kernel keeps the device busy by itself
+LARGE = 1 << 23  # elements from which a single kernel keeps the device busy
 
 
 def horizontal_fusion(plan: Plan) -> Plan:
-    """The plan with steps of one text as one where that may be."""
+    """The plan with steps of equal text merged where possible."""
     if plan.target.properties is None:
         return plan
     return replace(plan, steps=tuple(_fused(plan.steps, plan.donated, plan.target.properties)))
@@ -60,7 +60,7 @@ def _fused(steps: Sequence[Step], donated: Mapping[Node, Node], device: DevicePr
 
 @cache
 def _ways() -> tuple[tuple[Writer, Callable[[LoopKernel], Hashable | None]], ...]:
-    """Who writes several kernels as one, and what these must have in common."""
+    """The writers that merge several kernels into one, and the properties these must share."""
     from wengert.kernels import cuda  # which a program for the CPU does not load
 
     return (
@@ -75,7 +75,7 @@ def _spends(step: Step, count: int) -> bool:
 
 
 def _kind(step: Step) -> tuple[Writer, Hashable] | None:
-    """Who writes steps as one, and what they must have in common for that; None for one that stays by itself."""
+    """The writer that can merge a step with others, and the properties they must share; None for a step on its own."""
     if step.kernel is None or not 0 < math.prod(loop.extent for loop in step.kernel.outer) <= LARGE:
         return None
     for write, in_common in _ways():
@@ -93,7 +93,7 @@ def _joined(steps: Sequence[Step], write: Writer, device: DeviceProperties) -> S
 
 
 class Order:
-    """Who reads and writes what, by the numbers of the steps, and where these are done by now."""
+    """The readers and writers of each value, by step number, and the steps' current positions."""
 
     def __init__(self, steps: Sequence[Step], donated: Mapping[Node, Node]) -> None:
         self.steps, self.at = steps, list(range(len(steps)))
@@ -109,7 +109,7 @@ class Order:
         self.donated = donated
 
     def place(self, numbers: Sequence[int]) -> int | None:
-        """Where all of these steps can be done at once: at the last or at the first; None if nowhere."""
+        """A position at which all of these steps can run together: the last or the first; None if neither works."""
         if len(numbers) < 2:
             return None
         for at in (numbers[-1], numbers[0]):
@@ -118,19 +118,19 @@ class Order:
         return None
 
     def move(self, numbers: Sequence[int], to: int) -> None:
-        """Note that steps are done elsewhere."""
+        """Record that steps have moved."""
         for number in numbers:
             self.at[number] = to
 
     def beside(self, number: int) -> set[int]:
-        """The steps that read or write something of what a step reads."""
+        """The steps that read or write a value that a step reads."""
         read = self.steps[number].reads
         return {k for node in read for k in (*self.readers.get(node, ()), *self.writers.get(node, ()))}
 
     def can_move(self, number: int, to: int, after: int | None = None) -> bool:
-        """Whether no step on the way (those that move along are, too) reads what it writes or writes what it reads.
+        """Whether no step in between (including those that move along) conflicts with its reads and writes.
 
-        It may follow on one of them.
+        It may directly follow one of them.
         """
         step = self.steps[number]
         written = [*step.writes, *[self.donated[node] for node in step.writes if node in self.donated]]
@@ -143,11 +143,11 @@ class Order:
 # --- dependent launch -----------------------------------------------------------------------------------------------
 
 
-LONG = 64 << 20  # bytes that a kernel moves: it takes longer than to ask for it
+LONG = 64 << 20  # bytes moved from which a kernel takes longer than its launch
 
 
 def dependent_launch(plan: Plan) -> Plan:
-    """The plan with its kernel, if it is one long one, as a launch that depends on the one before it."""
+    """The plan in which a single long kernel is launched as a programmatic dependent launch."""
     busy = [step for step in plan.steps if not step.does_nothing]
     properties = plan.target.properties
     if properties is None or len(busy) != 1 or len(busy[0].parts) != 1 or len(busy[0].launches) != 1:
@@ -165,10 +165,10 @@ def dependent_launch(plan: Plan) -> Plan:
 
 
 def regions(steps: Sequence[Step], taken: Mapping[Node, Node], late: Container[Node]) -> list[list[Step]]:
-    """The steps, those together that can run at once.
+    """The steps, with those that can run concurrently together.
 
-    `taken` says which outputs are written over which inputs, so that they are one place; `late` which are written after
-    all that may fail.
+    `taken` maps outputs to the inputs that they overwrite, so that both count as one location; `late` outputs are
+    written after everything that may fail.
     """
     found: list[list[Step]] = []
     reads: set[Node] = set()
@@ -199,7 +199,7 @@ def _is_loop(step: Step) -> bool:
 
 
 def _worth_a_region(region: list[Step]) -> list[list[Step]]:
-    """The region as it is if threads are of use in it, and otherwise its steps one by one."""
+    """A region, if threads help in it; otherwise its steps one by one."""
     functions = [_function(step) for step in region]
     useful = any(function is not None and function.is_parallel for function in functions)
     return [region] if useful and _spends_region(region) else [[step] for step in region]
@@ -236,5 +236,5 @@ def region_text(region: Sequence[Step]) -> str:
 
 
 def hoist(plan: Plan) -> Plan:
-    """The plan with collectives started early and waited for late, where something else can run meanwhile."""
+    """The plan with collectives started early and waited for late, where something else can overlap."""
     return hoisted(plan) if plan.target.overlaps else plan

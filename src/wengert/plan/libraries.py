@@ -1,4 +1,4 @@
-"""What vendors' libraries offer, as the plan sees it: candidates for an op, and the choices that timing them left."""
+"""Vendors' libraries from the plan's point of view: candidates for an op, and the choices that timing made."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wengert.plan.plan import How, LibraryCall, LibraryCandidate, Step
 
 
 class PartList(NamedTuple):
-    """What a library's recipe does, in order: calls of it, and launches of ours around them, over temporaries."""
+    """A library recipe's parts, in order: calls of the library, and our launches around them, over temporaries."""
 
     parts: tuple[Launch | LibraryCall, ...]
     workspace: Mapping[str, int]
 
 
 class SharedLU(NamedTuple):
-    """The LU of a matrix that several systems need: places for it, and what a system's step has to do with it."""
+    """The LU of a matrix that several systems share: its buffers, and what a system's step does with it."""
 
     lu: Node
     pivots: Node
@@ -27,20 +27,21 @@ class SharedLU(NamedTuple):
 
     @property
     def places(self) -> tuple[Node, Node]:
-        """Both, which are no values of the graph."""
+        """The two buffers, which are not values of the graph."""
         return self.lu, self.pivots
 
 
 class LibraryRecipe(Protocol):
-    """A way to carry out an op by several calls of a library."""
+    """An implementation of an op by several library calls."""
 
     name: str
 
     def parts(
         self, node: Node, named: Callable[[Node], str], results: Mapping[int, Node], factors: SharedLU | None = None
     ) -> PartList:
-        """The calls and launches, on buffers that `named` gives the names of; `results` are those of several wanted,
-        `factors` what this step leaves for others, or finds.
+        """The calls and launches, on buffers named by `named`.
+
+        `results` are the results that are read, `factors` what this step leaves for other steps or takes from them.
         """
         ...
 
@@ -54,7 +55,7 @@ def recipe_step(
     picked: Mapping[int, Node],
     factors: SharedLU | None,
 ) -> Step:
-    """The step of an op by a recipe. `named` notes in `names` what it gives a name; `picked` are the wanted results."""
+    """The step of an op by a recipe. `named` records buffer names in `names`; `picked` are the results to compute."""
     made = recipe.parts(node, named, picked, factors)
     read, written = [*reads], [*picked.values()] if isinstance(node.dtype, tuple) else [node]
     if factors is not None:
@@ -63,7 +64,7 @@ def recipe_step(
 
 
 class Choice(NamedTuple):
-    """Who won, the time it took, and that of the candidate that would be taken untimed; of so many that were timed."""
+    """The winner, its time, the time of the default candidate, and the number of candidates timed."""
 
     winner: str
     seconds: float
@@ -84,69 +85,69 @@ class Libraries(Protocol):
     """The libraries of a device."""
 
     def candidates(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Sequence[LibraryCandidate]:
-        """What the libraries suggest for an op, best first.
+        """The library's suggestions for an op, best first.
 
-        `keeper` is the attention that keeps what its backward wants; `epilogue` what is done with a product or a
-        convolution before it is stored.
+        `keeper` is the attention that keeps values for its backward; `epilogue` is applied to a product or convolution
+        before it is stored.
         """
         ...
 
     def recipes(self, node: Node) -> Sequence[LibraryRecipe]:
-        """The ways in which libraries carry out an op by several calls, best first."""
+        """The implementations of an op by several library calls, best first."""
         ...
 
     def say_missing(self, node: Node) -> None:
-        """Say, once for an op, that the host computes it because a library is not installed, if that is so."""
+        """Warn, once per op, if the host computes it because a library is not installed."""
         ...
 
     def operands(self, node: Node) -> Sequence[Node]:
-        """What a library's candidate for an op reads, in order."""
+        """The operands that a library's candidate reads, in order."""
         ...
 
     def about(self, node: Node) -> str:
-        """The sizes, strides and dtypes of an op that a choice among candidates depends on."""
+        """The sizes, strides and dtypes that identify an op in the store of choices."""
         ...
 
 
 class ChoiceStore(Protocol):
-    """The candidates that won when they were timed, by what was to be carried out."""
+    """The winning candidates of earlier timing, by what they compute."""
 
     def __bool__(self) -> bool: ...
 
     def get(self, key: str) -> Choice | None:
-        """The choice for this, if candidates were timed."""
+        """The stored choice, if candidates were timed."""
         ...
 
     def winners(self) -> Mapping[str, str]:
-        """The names of those that won."""
+        """The names of the winners."""
         ...
 
     def drop(self, key: str, choice: Choice) -> None:
-        """Forget a choice that cannot be carried out."""
+        """Forget a choice that turned out not to run."""
         ...
 
     def keep(self, new: Mapping[str, Choice]) -> None:
-        """Note choices for good."""
+        """Store choices permanently."""
         ...
 
 
 class Timer(Protocol):
-    """What times candidates on the device."""
+    """Times candidates on the device."""
 
     def prepare(self, launches: Iterable[Launch]) -> None:
-        """Compile kernels, side by side."""
+        """Compile kernels in parallel."""
         ...
 
     def times(self, steps: Mapping[str, Step]) -> Mapping[str, float]:
-        """The median seconds of each step that runs, by name; none where there is no memory to time them in."""
+        """The median seconds of each step that runs, by name; None if there is not enough memory to time them."""
         ...
 
 
 class Collectives(Protocol):
-    """What carries out collectives of values on a device."""
+    """The engine for collectives between devices."""
 
     def call(self, node: Node) -> LibraryCandidate | None:
-        """The call that a collective is; it reads the node's sources and writes its results, in this order."""
+        """The call for a collective; it reads the node's sources and writes its results, in this order."""
         ...
 
 
@@ -154,52 +155,52 @@ class Collectives(Protocol):
 
 
 class NoLibraries:
-    """The libraries of a GPU that is not here: they suggest nothing."""
+    """The libraries of an absent GPU: no suggestions."""
 
     def candidates(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Sequence[LibraryCandidate]:
-        """None."""
+        """Always empty."""
         return ()
 
     def recipes(self, node: Node) -> Sequence[LibraryRecipe]:
-        """None."""
+        """Always empty."""
         return ()
 
     def say_missing(self, node: Node) -> None:
-        """Nobody asked for any."""
+        """Does nothing."""
 
     def operands(self, node: Node) -> Sequence[Node]:
-        """What the op reads."""
+        """The sources of the op."""
         return node.sources
 
     def about(self, node: Node) -> str:
-        """The op's name: nothing is chosen by it."""
+        """The op's name; no choice depends on it."""
         return node.op.name
 
 
 class NoCollectives:
-    """Nothing: collectives go through the host."""
+    """No engine: collectives go through the host."""
 
     def call(self, node: Node) -> LibraryCandidate | None:
-        """None."""
+        """Always None."""
         return None
 
 
 class NoChoices:
-    """Nothing was timed on a GPU that is not here."""
+    """An empty store, for an absent GPU."""
 
     def __bool__(self) -> bool:
         return False
 
     def get(self, key: str) -> Choice | None:
-        """None."""
+        """Always None."""
         return None
 
     def winners(self) -> Mapping[str, str]:
-        """None."""
+        """Always empty."""
         return {}
 
     def drop(self, key: str, choice: Choice) -> None:
-        """There is none to forget."""
+        """Does nothing."""
 
     def keep(self, new: Mapping[str, Choice]) -> None:
-        """There is none to note."""
+        """Does nothing."""

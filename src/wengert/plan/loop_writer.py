@@ -1,8 +1,7 @@
-"""The step of a loop or branch on a GPU: what scans, `while_loop` and `cond` have in common.
+"""The step of a loop or branch on a GPU: the parts common to scans, `while_loop` and `cond`.
 
-In: a node with its bodies' plans. Out: a step that holds them and a `DeviceLoop`. Its temporary is one block: the arena
-of the bodies, which share it, and behind that what else the loop needs: second places of carries, values that nobody
-reads, counters.
+In: a node with the plans of its bodies. Out: a step that holds them and a `DeviceLoop`. Its temporary is one block: the
+arena that the bodies share, followed by the loop's own memory: second buffers of carries, unread values, counters.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def size_of(node: Node) -> int:
 
 
 def nodes_of_plan(plan: Plan) -> int:
-    """How many nodes a CUDA graph of a plan has."""
+    """The number of CUDA graph nodes of a plan."""
     count = 0
     for step in plan.steps:
         count += len(step.launches) + (step.library is not None)
@@ -61,7 +60,7 @@ def host_ops(plan: Plan) -> Iterator[Node]:
 
 
 class LoopWriter:
-    """What all three have in common."""
+    """The parts common to all three kinds."""
 
     def __init__(self, node: Node, results: Mapping[int, Node], named: Callable[[Node], str], plan: MakePlan) -> None:
         self.node, self.results, self.plan = node, results, plan
@@ -86,26 +85,26 @@ class LoopWriter:
         return Step((loop, *self.bodies), reads, list(self.results.values()), self.names, workspace)
 
     def room(self, size: int) -> Address:
-        """Memory of the loop's own, behind the arena of its bodies."""
+        """Memory of the loop's own, after the arena of its bodies."""
         at, self.size = self.size, self.size + _rounded(size)
         return Address(TEMPORARY, at)
 
     def result(self, number: int, node: Node) -> Address:
-        """Where a result belongs, or other memory where nobody reads it."""
+        """The address of a result, or scratch memory if nothing reads it."""
         return self.wanted[number] if number in self.wanted else self.room(size_of(node))
 
     def fixed(self, number: int, places: Mapping[Node, Address]) -> dict[int, Path]:
-        """The paths of a body's inputs that stay where they are."""
+        """The paths of a body's inputs that do not move from step to step."""
         return {slot_of(self.bodies[number].plan, node): Path((place,)) for node, place in places.items()}
 
     def path_of(self, number: int, node: Node, paths: Mapping[int, Path]) -> Path:
-        """Where a value of a body lies that has a slot."""
+        """The path of a body's value that has a slot."""
         slot = slot_of(self.bodies[number].plan, node)
         return paths[slot] if slot in paths else Path((Address(constant_name(number, slot)),))
 
 
 def _why_hosted(plan: Plan) -> str:
-    """Why the host takes part in every step of a body; nothing if it does not."""
+    """Why the host takes part in every step of a body; empty if it does not."""
     if op := next(iter(host_ops(plan)), None):
         return f"in its body {op.op.name} has no CUDA"
     calls = (part for one in nested(plan) for step in one.steps for part in step.parts if isinstance(part, LibraryCall))
@@ -114,7 +113,7 @@ def _why_hosted(plan: Plan) -> str:
 
 
 def constant_name(body: int, slot: int) -> str:
-    """What an array that a body holds is called among the buffers of its loop."""
+    """The name of a body's constant array among the loop's buffers."""
     return f"constant {slot} of body {body}"
 
 
@@ -144,7 +143,7 @@ def _told(actions: Sequence[Action], bodies: Sequence[Body]) -> str:
 
 
 def moves_of(pairs: Sequence[tuple[Address, Address, int]]) -> Moves:
-    """Copies of values that are not where they belong: to, from, bytes."""
+    """The copies of values that are not at their destination: to, from, bytes."""
     return Moves(tuple(Move(to, source, size) for to, source, size in pairs if to != source and size))
 
 
@@ -152,7 +151,7 @@ def moves_of(pairs: Sequence[tuple[Address, Address, int]]) -> Moves:
 
 
 class Carry(NamedTuple):
-    """A carry of a loop, and how its value is made anew."""
+    """A carry of a loop, and how its next value is made."""
 
     number: int
     given: Node  # the body's input,
@@ -160,7 +159,7 @@ class Carry(NamedTuple):
     end: Address  # where its result belongs
     other: Address | None  # the second place, if it has one
     owned: bool  # whether a step writes it there
-    kept: int | None  # the stacked output that it is, if it is one
+    kept: int | None  # the stacked output that holds it, if any
 
     @property
     def size(self) -> int:
@@ -170,7 +169,7 @@ class Carry(NamedTuple):
 def carries_of(
     writer: LoopWriter, number: int, inputs: Sequence[Node], outputs: Sequence[Node], kept: Mapping[Node, int] = {}
 ) -> list[Carry]:
-    """The carries of a body; `kept` are the stacked outputs that are the carry that a step begins with."""
+    """The carries of a body; `kept` are the stacked outputs that hold a step's initial carry."""
     plan, found, owned = writer.bodies[number].plan, list[Carry](), set[Node]()
     for k, (given, made) in enumerate(zip(inputs, outputs)):
         result = storage(made)

@@ -1,10 +1,10 @@
-"""Loops and branches whose bodies are programs: each body is planned as a program is, and C calls it step by step.
+"""Loops and branches whose bodies are programs: each body is planned like a program, and C runs it step by step.
 
 In: a `scan`, `while_loop` or `cond` whose body cannot be written out element by element (`kernels/loops`). Out: C
-functions, one for the loop and one for each body, and the bodies' plans. A body runs over memory that is planned once:
-what it steps through and stacks up is a pointer that moves on, a carry is written over its old value where the body
-allows that (`donate`) and else has two places that take turns. A body with an op that has no C, or that waits for other
-ranks, is not written: its loop runs by the reference then.
+functions, one for the loop and one per body, and the plans of the bodies. A body's memory is planned once: sequences
+and stacked outputs are pointers that advance, and a carry overwrites its old value where the body allows that
+(`donate`) or else alternates between two buffers. If the body has an op without C, or one that waits for other ranks,
+the loop runs by its reference instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MakePlan = Callable[[Graph, Sequence[tuple[int, int]], Sequence[Node]], Plan]
 
 
 class WrittenLoop(NamedTuple):
-    """A loop in C: the function to call, the bytes it works in, and its bodies."""
+    """A loop in C: the function to call, its bytes of scratch memory, and its bodies."""
 
     name: str
     scratch: int
@@ -40,10 +40,10 @@ class WrittenLoop(NamedTuple):
 
 
 def write_loop(node: Node, results: Sequence[bool], plan: MakePlan, codegen: CCodegen) -> WrittenLoop | str:
-    """A loop or branch as functions, which are added to the code generator's; or why it runs by its reference.
+    """A loop or branch as C functions, added to the code generator; or the reason why it runs by its reference.
 
-    `results` says which results somebody reads. The function takes the pointers of all sources and then of all results,
-    and the memory it works in.
+    `results` says which results are read. The function takes pointers to all sources, then all results, then its
+    scratch memory.
     """
     if node.op not in _WRITERS:
         return f"{node.op.name} runs a function of the user's own"
@@ -55,7 +55,7 @@ def write_loop(node: Node, results: Sequence[bool], plan: MakePlan, codegen: CCo
 
 
 def why_not(plan: Plan) -> str | None:
-    """Why a body's plan is no C; None if it is."""
+    """Why a body's plan cannot be C; None if it can."""
     for step in plan.steps:
         if step.flight is not None:
             return "its body waits for other ranks"
@@ -71,7 +71,7 @@ def size_of(node: Node) -> int:
 
 
 class _LoopWriter:
-    """What all three have in common."""
+    """The parts common to all three kinds."""
 
     def __init__(self, node: Node, results: Sequence[bool], plan: MakePlan, codegen: CCodegen) -> None:
         self.node, self.results, self.codegen = node, results, codegen
@@ -87,7 +87,7 @@ class _LoopWriter:
         raise TypeError("each kind of loop says what it does")
 
     def written(self) -> WrittenLoop:
-        """Add the functions to the code generator's."""
+        """Add the functions to the code generator."""
         loops = self.codegen.loops
         self.names = [f"body{len(loops)}_{k}" for k in range(len(self.bodies))]
         name = f"loop{len(loops)}"
@@ -113,12 +113,12 @@ class _LoopWriter:
         return "\n".join([*head, f"static void {name}(void **io, char *arena)", "{", *lines, "}", ""])
 
     def _room(self, size: int) -> str:
-        """Memory of the loop's own, behind the arena of its bodies."""
+        """Memory of the loop's own, after the arena of its bodies."""
         at, self.scratch = self.scratch, self.scratch + _rounded(size)
         return f"(arena + {at}L)"
 
     def _result(self, number: int, node: Node) -> str:
-        """Where a result belongs, or other memory where nobody reads it."""
+        """The address of a result, or scratch memory if nothing reads it."""
         if self.results[number]:
             return f"given[{len(self.node.sources) + number}]"
         return self._room(size_of(node))
@@ -134,7 +134,7 @@ class _LoopWriter:
         return table
 
     def _pack(self, table: _Table) -> None:
-        """Rearrange what no step changes as its readers want it."""
+        """Rearrange loop-invariant operands into the layout that their readers want."""
         for packing, slot in cast("CCodegen", table.plan.codegen).packed.items():
             place = f"{table.name}[{slot}]"
             self.page.line(f"{place} = {self._room(packing.size)};")
@@ -145,7 +145,7 @@ class _LoopWriter:
 
 
 class _Table(NamedTuple):
-    """The pointers of a body's values that lie outside its arena, by slot."""
+    """The pointers to a body's values outside its arena, by slot."""
 
     name: str
     plan: Plan
@@ -155,7 +155,7 @@ class _Table(NamedTuple):
         return f"{self.name}[{self.plan.buffers.slots[storage(node)]}]"
 
     def makes(self, node: Node) -> bool:
-        """Whether the body writes a value, to memory that is its own."""
+        """Whether the body writes a value into memory of its own."""
         return storage(node) in self.plan.buffers.made
 
 
@@ -164,7 +164,7 @@ def _rounded(size: int) -> int:
 
 
 def _user_lines(steps: Sequence[Step]) -> list[str]:
-    """The user's lines that steps come from."""
+    """The user's source lines of some steps."""
     written = (node for step in steps for node in step.writes if node.location is not None)
     lines = dict.fromkeys(source_line(node.location) for node in written if node.location is not None)
     return [line.rstrip("\\") for line in lines if line]
@@ -184,7 +184,7 @@ def _copy(to: str, source: str, node: Node) -> str:
 
 
 class _Carries:
-    """The carries of a loop: where they are read and written, and what is done after a step."""
+    """The carries of a loop: where they are read and written, and what happens after a step."""
 
     def __init__(self, writer: _LoopWriter, table: _Table, inputs: Sequence[Node], outputs: Sequence[Node], first: int):
         self.page, self.table = writer.page, table
@@ -206,7 +206,7 @@ class _Carries:
         self.owned = owned
 
     def before(self) -> None:
-        """Where a step writes what it makes."""
+        """The address that a step writes its new value to."""
         told = set[Node]()
         for k, other in self.turns:
             result = storage(self.outputs[k])
@@ -215,7 +215,7 @@ class _Carries:
                 self.page.line(f"{self.table.at(result)} = {other};")
 
     def after(self) -> None:
-        """The places take turns; what a step did not write there is copied first."""
+        """Swap the two buffers, after copying what the step did not write there itself."""
         told = set[Node]()
         for k, other in self.turns:
             result = storage(self.outputs[k])
@@ -228,7 +228,7 @@ class _Carries:
             self.page.line(f"{{ void *old = {place}; {place} = {other}; {other} = old; }}")
 
     def finish(self) -> None:
-        """Have each where its result belongs."""
+        """Move each carry to the address of its result."""
         for k, _ in self.turns:
             place, end = self.table.at(self.inputs[k]), self.ends[k]
             self.page.line(f"if ({place} != (void *){end}) {_copy(end, place, self.inputs[k])}")

@@ -1,9 +1,9 @@
-"""From a fused group to loops: values are computed where the loops are, reductions split the work into stages.
+"""From a fused group to loops: values are computed at loop positions, and reductions split the work into stages.
 
 A value's stage is the number of reductions of its own group that it waits for. Stage k is one pass over the reduced
-axes: it accumulates the reductions of that stage and stores the elements that wait for no later one. What does not
-depend on the reduced axes is computed once a row, between the passes. Expensive values that several passes need are
-kept in a row of their own.
+axes: it accumulates the reductions of that stage and stores the elements that wait for no later one. Values that do not
+depend on the reduced axes are computed once per row, between the passes. Expensive values that several passes need are
+kept in a row buffer.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from wengert.plan.groups import FusionGroup, root_place
 
 
 def lower(group: FusionGroup, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]) -> LoopKernel:
-    """The kernel of a loop group. `buffer_of` names the memory a stored value or a leaf lies in."""
+    """The kernel of a loop group. `buffer_of` names the memory of a stored value or leaf."""
     return _Lowering(group, name, inlined, buffer_of).kernel()
 
 
-ROW_FITS = 16_384  # elements: a row this long is kept between passes, a longer one is computed again
+ROW_FITS = 16_384  # elements up to which a row is kept between passes; longer ones are recomputed
 KEEP_FROM = 10  # the cost from which it pays to keep a value for a later pass
 
 
@@ -71,7 +71,7 @@ class _Lowering:
         self.to_keep: set[tuple[Node, IndexMap]] = set()
         self.scratch: dict[str, tuple[DType, int]] = {}
         self.buffers: dict[str, tuple[DType, bool]] = {}
-        self.written: set[tuple[Node, IndexMap]] = set()  # stored by an earlier pass, to be read from there
+        self.written: set[tuple[Node, IndexMap]] = set()  # stored by an earlier pass and loaded from there
         self.count = 0
         self.stage = Stage()
         self.stages: list[Stage] = []
@@ -89,7 +89,7 @@ class _Lowering:
             for at, root in tasks:
                 if at == level:
                     self._do(root)
-            self.stage.inside += self.stores  # after all loads: an output may lie where an input did
+            self.stage.inside += self.stores  # after all loads: an output may overwrite an input
             self.stores = []
             self.written |= {(root, self._place(root)) for at, root in tasks if at == level and self._reads_back(root)}
         self._begin_stage()
@@ -113,7 +113,7 @@ class _Lowering:
         self.names, self.known = dict(self.row_names), dict(self.row_known)
 
     def _tasks(self) -> list[tuple[int, Node]]:
-        """The reductions and the stores of elements, each with the stage it belongs to."""
+        """The reductions and element stores, each with its stage."""
         tasks = []
         for root in self.group.roots:
             if root.op.kind == "reduction":
@@ -124,7 +124,7 @@ class _Lowering:
         return sorted(tasks, key=lambda task: (task[0], task[1].op.kind != "reduction", task[1].serial))
 
     def _in_company(self, tasks: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
-        """The tasks, every reduction in the first pass before it is due where most of what it reads is read anyway."""
+        """The tasks, with every reduction moved to the first earlier pass that reads most of its operands anyway."""
         if not self.reductions:
             return list(tasks)
         needs = {root: self._needs(root) for _, root in tasks}
@@ -144,7 +144,7 @@ class _Lowering:
         return found
 
     def _needs(self, root: Node) -> tuple[set[tuple[Node, IndexMap]], set[Node]]:
-        """What a task computes or loads, and the reductions that must be done before."""
+        """What a task computes or loads, and the reductions that must precede it."""
         reduces = root in self.reductions
         stack = [(root.sources[0], everywhere(self.loops)) if reduces else (root, self._place(root))]
         seen: set[tuple[Node, IndexMap]] = set()
@@ -159,7 +159,7 @@ class _Lowering:
         return seen, totals
 
     def _loads(self, needed: Iterable[tuple[Node, IndexMap]]) -> set[tuple[Node, IndexMap]]:
-        """What is read from memory of what a task needs, an element at each step."""
+        """The per-element memory reads of a task."""
         leaves = [(n, place) for n, place in needed if not self._computes(n) and n.op is not LITERAL]
         return {(storage(n), place) for n, place in leaves if self._depends(n, place)}
 
@@ -175,7 +175,7 @@ class _Lowering:
         return {key for key in several if key[0].op.cost >= KEEP_FROM and not self._is_once(*key)}
 
     def _keeps_rows(self) -> bool:
-        """Whether rows are short and lie along memory."""
+        """Whether rows are short and contiguous."""
         axes = [axis for axis, n in enumerate(self.group.space) if n > 1]
         return bool(axes) and axes[-1] in self.group.axes and self._row_length() <= ROW_FITS
 
@@ -183,7 +183,7 @@ class _Lowering:
         return math.prod(loop.extent for loop in self.inner)
 
     def _row_position(self) -> Index:
-        """Where along the row the inner loops are."""
+        """The position of the inner loops along the row."""
         loops = [loop for loop in self.loops if loop in self.inner]
         return flat([variable(loop) for loop in loops], [loop.extent for loop in loops])
 
@@ -193,11 +193,11 @@ class _Lowering:
         return place
 
     def _is_element(self, root: Node) -> bool:
-        """Whether a root has an element for each step of the loops rather than one for each row."""
+        """Whether a root has one element per iteration rather than one per row."""
         return root.op.kind != "reduction" and (not self.group.axes or root.shape == self.group.space)
 
     def level(self, node: Node, place: IndexMap) -> int:
-        """How many passes a value waits for."""
+        """The number of passes that a value waits for."""
         stack = [(node, place)]
         while stack:
             key = stack[-1]
@@ -264,7 +264,7 @@ class _Lowering:
     # --- values -------------------------------------------------------------------------------------------------
 
     def value(self, node: Node, place: IndexMap) -> Operand:
-        """The name of a value at a place (or the number it is); records what computes it, here or once a row."""
+        """The name (or literal) of a value at an index; records its computation, per element or once per row."""
         stack = [(node, place)]
         while stack:
             key = stack[-1]
@@ -325,13 +325,13 @@ class _Lowering:
             self.stage.inside.append(Store(row, node.dtype, self._row_position(), name))
 
     def _reads_back(self, root: Node) -> bool:
-        """Whether later passes read a root that was stored, since computing it again would read more from memory."""
+        """Whether later passes load a stored root, because recomputing it would read more memory."""
         if root in self.reductions or not self.group.axes or self._keeps_rows():
             return False
         return len(self._loads(self._needs(root)[0])) > 1
 
     def _random(self, name: str, node: Node, place: IndexMap, once: bool) -> str:
-        """A word of Philox: a function of the key, the counter and the logical index."""
+        """One word of Philox: a function of the key, the counter and the logical index."""
         key, counter = node.sources
         words = []
         for i in (0, 1):
@@ -344,7 +344,7 @@ class _Lowering:
         return self._emit(let(name, node.dtype, PHILOX, *words, count, position, attributes=stream), once)
 
     def _guarded(self, node: Node, place: IndexMap, operand: Operand, once: bool) -> Operand:
-        """What was laid into zeros is 0 outside."""
+        """A value placed into zeros is 0 outside its guard."""
         if node.op is not PLACE:
             return operand
         inner = moved_place(node, place)
@@ -354,12 +354,12 @@ class _Lowering:
         return self._emit(let(self._fresh(), node.dtype, COPY, operand, guards=tuple(new)), once)
 
     def _is_once(self, node: Node, place: IndexMap) -> bool:
-        """Whether a value is the same in a whole pass. One behind a guard is loaded where the guard holds."""
+        """Whether a value is constant during a pass. A guarded value is loaded only where its guard holds."""
         indices = [*place.along(node.shape), *[guard.index for guard in place.guards]]
         return bool(self.group.axes) and not self._is_in_no_step(node) and not any(map(self._changes, indices))
 
     def _depends(self, node: Node, place: IndexMap) -> bool:
-        """Whether where a value is loaded from changes within a pass."""
+        """Whether the load address of a value changes within a pass."""
         indices = [place.flat(node.shape), *[guard.index for guard in place.guards]]
         return not self.group.axes or self._is_in_no_step(node) or any(map(self._changes, indices))
 
@@ -367,14 +367,14 @@ class _Lowering:
         return bool(index.loops() & self.inner)
 
     def _is_in_no_step(self, node: Node) -> bool:
-        """Whether there are rows, but none has an element, nor has the value: it must not be read before their loop."""
+        """Whether the value and every row are empty although there are rows: it must not be read before their loop."""
         rows = math.prod(loop.extent for loop in self.loops if loop not in self.inner)
         return not node.size and rows > 0 and self._row_length() == 0
 
     def _emit(self, statement: Load | Let | Position, once: bool) -> str:
-        """Compute something here or once a row; gives its name.
+        """Compute a value per element or once per row; returns its name.
 
-        What is computed again beside the first time is computed once. (The device's compiler does not see it of all.)
+        A recomputation next to the original is merged with it. (The device's compiler misses some of these.)
         """
         if self.rereads:
             same, known = replace(statement, name=""), self.row_known if once else self.known

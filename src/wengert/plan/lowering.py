@@ -1,15 +1,16 @@
-"""Lowering, as both code generators need it: which ops are loops, who picks which of several results, and groups as
-kernels whose buffers have names. Equal groups, as those of a model's equal layers are, are lowered once.
+"""Lowering, for both code generators: which ops are loops, picks of multiple results, and kernels with named buffers.
 
-The stage `expand` comes before: what nothing on a device carries out as it is becomes ops that something does.
+Equal groups, such as those of a model's equal layers, are lowered once.
 
-The stages `column_partials` and `attention_partials` come after: sums over columns are made where the rows are, in two
-parts. The backward pass of a norm goes over rows; the gradients of its weight and bias, and of the bias of the layer
-before, are sums over columns of what it reads and makes. Together they read it once, if nothing in between keeps them
-apart: the step over the rows writes partial sums of the columns, and a final reduction adds these up, in a fixed order.
-It has time until somebody needs what it makes, so that those of equal layers may become one launch
-(`horizontal_fusion`). An attention's backward makes partial sums of its cotangents in the same way: the gradient of the
-bias before it.
+The stage `expand` runs before: it rewrites ops that a device cannot run directly into ops that it can.
+
+The stages `column_partials` and `attention_partials` run after: sums over columns are computed in two parts, where the
+rows are computed. The backward pass of a norm works on rows; the gradients of its weight and bias, and of the previous
+layer's bias, are column sums of what it reads and makes. Together they read the data once, if nothing in between
+separates them: the row step writes partial sums of the columns, and a final reduction adds these in a fixed order. The
+final reduction need not run before its result is needed, so those of equal layers may share one launch
+(`horizontal_fusion`). Attention's backward writes partial sums of its cotangents in the same way, for the gradient of
+the bias before it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def inlines(node: Node) -> bool:
 
 
 def picks(graph: Graph) -> dict[Node, dict[int, Node]]:
-    """For every node with several results the first node that picks each, by its number."""
+    """For every node with several results, the first node that picks each, by result number."""
     found: dict[Node, dict[int, Node]] = {}
     for node in graph.nodes:
         if node.op is PICK:
@@ -67,7 +68,7 @@ def picks(graph: Graph) -> dict[Node, dict[int, Node]]:
 
 
 def naming(names: dict[str, Node], donated: Mapping[Node, Node]) -> Callable[[Node], str]:
-    """What names the memory a value lies in, and notes it in `names`."""
+    """A function that names the memory of a value and records the name in `names`."""
 
     def name(node: Node) -> str:
         owner = storage(node)
@@ -81,7 +82,7 @@ def naming(names: dict[str, Node], donated: Mapping[Node, Node]) -> Callable[[No
 def lowered(
     group: FusionGroup, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
 ) -> tuple[LoopKernel, dict[str, Node]]:
-    """The kernel of a loop group that is one nest, and what its buffers are."""
+    """The kernel of a loop group with one loop nest, and its buffers."""
     names: dict[str, Node] = {}
     return cache.lower(group, "kernel", grouping.inlined, naming(names, donated)), names
 
@@ -89,7 +90,7 @@ def lowered(
 def loops(
     group: FusionGroup, grouping: Grouping, donated: Mapping[Node, Node], cache: LoweringCache
 ) -> tuple[list[LoopKernel], dict[str, Node]]:
-    """The kernels of a loop group, to run one after another, and what their buffers are."""
+    """The kernels of a loop group, to run in sequence, and their buffers."""
     found = [lowered(part, grouping, donated, cache) for part in group.parts()]
     return [kernel for kernel, _ in found], {name: node for _, names in found for name, node in names.items()}
 
@@ -101,12 +102,12 @@ _LOOPS = (SCAN, WHILE, COND)
 
 
 def is_loop(node: Node) -> bool:
-    """Whether an op is a loop or branch that is carried out so: its bodies are graphs, and it has no kernel."""
+    """Whether an op is a loop or branch whose bodies run as programs, because it has no kernel."""
     return node.op in _LOOPS and not has_work(node) and not ends_by_itself(node)
 
 
 def needs_host(node: Node, codegen: Any) -> bool:
-    """Whether the host computes an op, or one in the bodies of a loop."""
+    """Whether the host computes an op, or one inside a loop's bodies."""
     if not is_loop(node):
         return bool(codegen.is_hosted(node))
     inner = [one for graph in bodies_of(node) for one in graph.nodes if one.op is not PICK]
@@ -114,7 +115,7 @@ def needs_host(node: Node, codegen: Any) -> bool:
 
 
 def expand(plan: Plan) -> Plan:
-    """The plan with ops that the device does in place of those that the host would compute by their references."""
+    """The plan with host-only ops replaced by ops that the device runs."""
     codegen = plan.codegen
     if not any(node.op in EXPANSIONS and codegen.expands(node) for node in plan.graph.nodes):
         return plan
@@ -131,7 +132,7 @@ def expand(plan: Plan) -> Plan:
 
 
 def _leaves(made: Node, start: int, codegen: Codegen) -> bool:
-    """Whether the host would compute something of what was recorded since."""
+    """Whether the host would compute any of the nodes recorded since."""
     stack, seen = [made], set[Node]()
     while stack:
         node = stack.pop()
@@ -149,7 +150,7 @@ def _leaves(made: Node, start: int, codegen: Codegen) -> bool:
 
 
 class LoweringCache:
-    """The kernels of a program's groups, one for all that differ in nothing but their buffers."""
+    """The kernels of a program's groups, shared by groups that differ only in their buffers."""
 
     def __init__(self) -> None:
         self.kernels: dict[Hashable, LoopKernel] = {}
@@ -157,7 +158,7 @@ class LoweringCache:
     def lower(
         self, group: FusionGroup, name: str, inlined: Container[Node], buffer_of: Callable[[Node], str]
     ) -> LoopKernel:
-        """The kernel of a loop group, as `lower` gives it."""
+        """The kernel of a loop group, as `lower` returns it."""
         buffers: dict[str, str] = {}  # those of the group, to what they are called in every group that is alike
 
         def called(node: Node) -> str:
@@ -170,7 +171,7 @@ class LoweringCache:
 
 
 def _content(group: FusionGroup, inlined: Container[Node], called: Callable[[Node], str]) -> Hashable:
-    """All that a group's kernel depends on: what is computed from what, down to the values that lie in memory."""
+    """Everything that a group's kernel depends on: its expressions, down to the values in memory."""
     own, stored = set(group.roots), set(group.stored)
     nodes = sorted(group.roots, key=lambda node: node.serial)
     numbers = {node: number for number, node in enumerate(nodes)}
@@ -197,7 +198,7 @@ def _content(group: FusionGroup, inlined: Container[Node], called: Callable[[Nod
 
 
 def partials_of(final: LoopKernel, sizes: Mapping[str, int], columns: Step) -> dict[str, Node]:
-    """Values for the partial sums that a final reduction reads, by name; `sizes` are their bytes."""
+    """Values for the partial sums that a final reduction reads, by name; `sizes` are in bytes."""
     node, found = columns.writes[0], {}
     for name, (dtype, _) in final.buffers.items():
         if name in sizes:
@@ -209,7 +210,7 @@ def partials_of(final: LoopKernel, sizes: Mapping[str, int], columns: Step) -> d
 def final_step(
     final: LoopKernel, parts: Mapping[str, Node], columns: Step, donated: Mapping[Node, Node], device: DeviceProperties
 ) -> Step:
-    """The step that is left of one over columns; `donated` says which input an output is written over."""
+    """The final reduction of a column step; `donated` maps outputs to the inputs they overwrite."""
     buffers: dict[str, Node] = {}
     named = naming(buffers, donated)
     own = {name: named(node) for name, node in parts.items()}
@@ -227,11 +228,11 @@ def final_step(
 # --- column partials ------------------------------------------------------------------------------------------------
 
 
-LARGE = 1 << 20  # elements from which reading them again takes longer than a launch
+LARGE = 1 << 20  # elements from which rereading them costs more than a launch
 
 
 def column_partials(plan: Plan) -> Plan:
-    """The plan with partial sums of columns made by steps over rows."""
+    """The plan with partial column sums computed by steps over rows."""
     if plan.target.properties is None:
         return plan
     return replace(plan, steps=tuple(_joined_steps(plan.steps, plan.donated, plan.target.properties)))
@@ -275,7 +276,7 @@ def _may_take(steps: Sequence[Step], rows: int, columns: int, order: Order) -> b
 
 
 def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceProperties) -> list[Step] | None:
-    """The step over rows that makes partial sums for the others, and the final reduction of each."""
+    """The row step that makes partial sums for the column steps, and a final reduction for each of those."""
     kernels = [step.kernel for step in steps if step.kernel is not None]
     from wengert.kernels.cuda import write_column_partials
 
@@ -299,7 +300,7 @@ def _joined(steps: Sequence[Step], donated: Mapping[Node, Node], device: DeviceP
 
 
 def attention_partials(plan: Plan) -> Plan:
-    """The plan with sums over an attention's cotangents made by its own step."""
+    """The plan with sums over an attention's cotangents computed by its own step."""
     if plan.target.properties is None:
         return plan
     return replace(plan, steps=tuple(_with_cotangent_sums(plan.steps, plan.donated, plan.target.properties)))
@@ -326,7 +327,7 @@ def _spends(step: Step) -> bool:
 
 
 def _is_backward(step: Step) -> bool:
-    """Whether a step is an attention's backward by our kernels, with cotangents that are joined."""
+    """Whether a step is an attention's backward by our kernels, with joined cotangents."""
     if not step.launches or step.library is not None or len(step.writes) != 1 or step.writes[0].op is not PICK:
         return False
     return step.writes[0].sources[0].op is ATTENTION_BACKWARD
@@ -335,7 +336,7 @@ def _is_backward(step: Step) -> bool:
 def _joined_attention(
     step: Step, totals: Step, donated: Mapping[Node, Node], device: DeviceProperties
 ) -> tuple[Step, Step] | None:
-    """The step of an attention that leaves parts of totals, and what closes these."""
+    """The step of an attention that writes partial totals, and their final reductions."""
     made, kernel = step.writes[0], totals.kernel
     node = made.sources[0]
     from wengert.kernels.attention import cuda as attention_cuda
@@ -362,7 +363,7 @@ def _joined_attention(
 
 
 def _only_total(kernel: LoopKernel, buffers: set[str]) -> Accumulate | None:
-    """The total of the columns of a buffer (it may have several names), where a kernel adds up nothing else."""
+    """The column total of a buffer (which may have several names), if a kernel sums nothing else."""
     if len(kernel.stages) != 1 or kernel.scratch:
         return None
     match [*kernel.stages[0].before, *kernel.stages[0].inside]:

@@ -1,10 +1,10 @@
-"""Memory: when the values of a program are needed, where they lie in one arena, and which steps wait for which.
+"""Memory: the lifetimes of a program's values, their offsets in one arena, and the dependencies between steps.
 
-In: the steps, and the slots of what lies outside the arena: given, constant, or returned. Out: the life of every
-other value and temporary (`liveness`); results in place of operands, where a program needs most memory (`in_place`:
-elsewhere it would save nothing, and a kernel that is not that of a model's equal layers is one more to compile); an
-offset for each (`arena`), those that nobody needs at the same time over one another; and for each step those before it
-that touch the same memory, one of them writing (`waits`). Steps that do not wait for one another may run side by side.
+In: the steps, and the slots of values outside the arena: inputs, constants, returned outputs. Out: the lifetime of
+every other value and temporary (`liveness`); results that reuse an operand's memory, where the program's peak is
+(`in_place`: elsewhere it would save nothing, and a kernel that differs from that of equal layers is one more to
+compile); an offset for each (`arena`), so that values with disjoint lifetimes share memory; and for each step, the
+earlier steps that touch the same memory, one of them writing (`waits`). Independent steps may run concurrently.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from wengert.kernels.launch import DeviceProperties
 from wengert.plan.collectives import starts_collective
 from wengert.plan.plan import Arena, Plan, Step, Wait
 
-APART = 64 << 20  # bytes: up to here every value on a GPU has a place of its own: no step waits for another's memory
-PRIVATE = 1 << 20  # bytes of a workspace with a place of its own: partial sums, which take more, share theirs
-ALL_PRIVATE = 64 << 20  # bytes of all those places together: little, beside what a program with many products needs
+APART = 64 << 20  # bytes up to which every value on a GPU has its own memory, so that no step waits for memory
+PRIVATE = 1 << 20  # maximum bytes of a workspace with its own memory; partial sums are larger and share
+ALL_PRIVATE = 64 << 20  # maximum bytes of all of those together: little for a program with many products
 
 Workspace = TypeVar("Workspace", bound=Hashable)
 
 
 def liveness(plan: Plan) -> Plan:
-    """The plan with the lives and sizes of what lies in the arena. Without fuel all is needed all the time."""
+    """The plan with lifetimes and sizes of values in the arena. Without fuel every lifetime is the whole program."""
     needed, sizes = _needed(plan)
     alive = lives(needed)
     sizes.update((n, max(n.size * n.dtype.itemsize, 1)) for n in alive if isinstance(n, Node))
@@ -45,9 +45,9 @@ def liveness(plan: Plan) -> Plan:
 
 
 def with_own_places(sizes: Mapping[Workspace, int]) -> list[Workspace]:
-    """The workspaces of libraries, of these bytes each, whose places nothing else is to use at any time: the smallest.
+    """The smallest library workspaces (name to bytes) that get memory that nothing else ever uses.
 
-    What a library clears there can be cleared at the beginning of a CUDA graph then (`backends/cuda/memset_kernels`).
+    A library's clearing of such memory can move to the start of a CUDA graph (`backends/cuda/memset_kernels`).
 
     >>> with_own_places({"partial sums": 32 << 20, "counters": 512})
     ['counters']
@@ -62,7 +62,7 @@ def with_own_places(sizes: Mapping[Workspace, int]) -> list[Workspace]:
 
 
 def arena(plan: Plan) -> Plan:
-    """The plan with an offset for each value of the arena. Without fuel no place is used twice."""
+    """The plan with an offset for each value in the arena. Without fuel no memory is reused."""
     if spend(None, lambda: "values are placed into gaps of the arena"):
         offsets, size = best_fit(plan.lives, plan.sizes)
     else:
@@ -74,12 +74,12 @@ def arena(plan: Plan) -> Plan:
 
 
 def _has_scratch(plan: Plan) -> bool:
-    """Whether steps work in memory at the end of the arena: on the CPU, where they run one after another."""
+    """Whether steps use scratch memory at the end of the arena: on the CPU, where they run one after another."""
     return not plan.target.launches
 
 
 def _needed(plan: Plan) -> tuple[list[tuple[list[Any], list[Any]]], dict[Any, int]]:
-    """What each step or parallel region reads and writes in the arena, and the bytes of temporaries."""
+    """The arena values that each step or parallel region reads and writes, and the bytes of temporaries."""
     slots, sizes = plan.buffers.slots, dict[Any, int]()
 
     def inside(nodes: Sequence[Node]) -> list[Any]:
@@ -100,11 +100,11 @@ def _needed(plan: Plan) -> tuple[list[tuple[list[Any], list[Any]]], dict[Any, in
 # --- in place -------------------------------------------------------------------------------------------------------
 
 
-WORTH = 1 / 50  # of what is alive: what a result must be at least for a kernel of its own
+WORTH = 1 / 50  # the least share of live bytes for which a result gets an in-place kernel
 
 
 class InPlace(NamedTuple):
-    """The steps, the lives of what has a place of its own, and by result the value whose place it takes."""
+    """The steps, the lifetimes of values with memory of their own, and for results in place, whose memory they use."""
 
     steps: list[Step]
     alive: dict[Any, Life]
@@ -112,7 +112,7 @@ class InPlace(NamedTuple):
 
 
 def in_place(plan: Plan) -> Plan:
-    """The plan with results in place of operands, as long as that takes away from the peak of live bytes."""
+    """The plan with results in place of operands, as long as that lowers the peak of live bytes."""
     if plan.target.properties is None:
         return plan
     found = InPlace(list(plan.steps), dict(plan.lives), {})
@@ -125,7 +125,7 @@ def in_place(plan: Plan) -> Plan:
 
 
 def _improve(found: InPlace, number: int, device: DeviceProperties, least: float = 0) -> bool:
-    """Have a step write a result of at least this many bytes over an operand; whether it can."""
+    """Let a step write a result of at least this many bytes over an operand; returns whether it can."""
     steps, alive, aliases = found
     step = steps[number]
     if step.kernel is None:
@@ -146,7 +146,7 @@ def _improve(found: InPlace, number: int, device: DeviceProperties, least: float
 
 
 def _pairs(found: InPlace, number: int, least: float) -> list[tuple[Node, Node]]:
-    """Results of a step, the largest first, each with the operands like it that nothing needs afterwards."""
+    """The results of a step, largest first, each with the matching operands that are dead afterwards."""
     steps, alive, aliases = found
     used = set(steps[number].buffers.values())
     operands = [node for node in steps[number].reads if node in used and aliases.get(node, node) in alive]
@@ -172,8 +172,9 @@ class MemoryRange(NamedTuple):
 
 
 class _Touched:
-    """A place that was read or written: the step that wrote it, those that read it since, and whom a reader waits for:
-    the one that wrote it, and others that wrote over a part of it.
+    """An accessed memory range: its last writer, the readers since, and the steps that a reader waits for.
+
+    A reader waits for the last writer, and for others that overwrote a part of the range.
     """
 
     __slots__ = ("readers", "writer", "writers")
@@ -183,7 +184,7 @@ class _Touched:
 
 
 class _Memories:
-    """Who touched which place last. To read again what is known takes no search, and most accesses do that."""
+    """The last accesses of each memory range. Rereading a known range needs no search, and is the common case."""
 
     def __init__(self) -> None:
         self.touched: dict[int, dict[MemoryRange, _Touched]] = {}
@@ -198,7 +199,7 @@ class _Memories:
         return known[place].writers
 
     def write(self, place: MemoryRange, step: int) -> set[int]:
-        """The steps that a writer must wait for; whoever comes later waits for this one, and so for those."""
+        """The steps that a writer must wait for; later steps wait for this one and so, transitively, for those."""
         known = self.touched.setdefault(place.memory, {})
         found: set[int] = set()
         for other, touched in _overlapping(known, place):
@@ -223,10 +224,10 @@ def waits_of(
     filling: Container[int] = (),
     collectives: Container[int] = (),
 ) -> list[list[int]]:
-    """For each step, given as what it reads and writes, the steps it waits for; `filling` are those that fill a device.
+    """For each step's (reads, writes), the steps that it waits for; `filling` steps each fill the device.
 
-    Each of these waits for the one before it, and so does each of the `collectives`, which run concurrently with all
-    others.
+    Each filling step waits for the previous one. So does each of the `collectives`, which run concurrently with all
+    other steps.
 
     >>> a, b, c, d = (MemoryRange(i, 0, 4) for i in range(4))
     >>> waits_of([([a], [b]), ([a], [c]), ([b, c], [d]), ([d], [a])])
@@ -261,11 +262,11 @@ def waits_of(
 
 # --- the stage ------------------------------------------------------------------------------------------------------
 
-FILLING = 32 << 10  # bytes for each SM: a step that moves so many leaves nothing of the device to others
+FILLING = 32 << 10  # bytes per SM from which a step fills the device
 
 
 def waits(plan: Plan) -> Plan:
-    """The plan with what each of its steps waits for, on a GPU. Without fuel each waits for the one before it."""
+    """The plan with the dependencies of its steps, on a GPU. Without fuel each step waits for the previous one."""
     if plan.target.properties is None:
         return plan
     if not spend(None, lambda: "steps that need nothing of each other run side by side"):
@@ -276,9 +277,9 @@ def waits(plan: Plan) -> Plan:
 
 
 def touched(plan: Plan) -> Iterator[tuple[list[MemoryRange], list[MemoryRange]]]:
-    """The places that each step reads and writes; temporaries are written.
+    """The memory ranges that each step reads and writes; temporaries count as written.
 
-    A step that waits for a collective touches nothing by itself: on a GPU who reads the result waits for the call.
+    A step that waits for a collective touches nothing itself: on a GPU, readers of the result wait for the call.
     """
     for number, step in enumerate(plan.steps):
         idle = step.does_nothing or (plan.target.launches and isinstance(step.flight, Wait))

@@ -1,9 +1,9 @@
-"""Outputs: which the host computes by itself, which are written over the input they replace, and where the rest lie.
+"""Outputs: those that the host computes, those written over the input they replace, and the memory of the rest.
 
-The host computes what is made from values that it has alone, such as a random counter's. Donation needs no second copy
-of a parameter for its update. It is right where the kernel that writes the output is the last to read the input, reads
-it only at the element it writes, and nothing that can fail comes after it (a failed call must leave every slot as it
-was). An op that changes some elements of its first operand, such as a row of a cache, writes only those then.
+The host computes outputs that depend only on its own values, such as a random counter's. Donation avoids a second copy
+of a parameter for its update. It is valid if the kernel that writes the output is the last reader of the input, reads
+each element before it writes it, and is followed by nothing that may fail (a failed call must leave every slot
+unchanged). An op that changes some elements of its first operand, such as a row of a cache, then writes only those.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wengert.plan.plan import Buffers, HostOutputs, Plan
 
 
 def device_of(graph: Graph) -> str:
-    """The GPU that a graph's values are on."""
+    """The GPU of a graph's values."""
     for node in (*graph.nodes, *graph.inputs, *graph.outputs):
         if node.device != HOST:
             return node.device
@@ -35,7 +35,7 @@ def device_of(graph: Graph) -> str:
 
 
 def with_own_outputs(graph: Graph) -> Graph:
-    """The graph with a copy for each output that lies where another does, as equal gradients do: none may alias."""
+    """The graph with a copy for each output that shares memory with another, such as equal gradients."""
     made, seen = set(graph.nodes), set[Node]()
     outputs: list[Node] = []
     for node in graph.outputs:
@@ -50,7 +50,7 @@ def with_own_outputs(graph: Graph) -> Graph:
 
 
 def on_host_alone(graph: Graph) -> set[Node]:
-    """What is on the host and made only from what is: the host can compute it while the device works."""
+    """Values on the host that depend only on values on the host: the host computes them while the device works."""
     found = {node for node in (*graph.inputs, *graph.captured()) if node.device == HOST}
     for node in graph.nodes:
         if node.device == HOST and found.issuperset(node.sources):
@@ -59,7 +59,7 @@ def on_host_alone(graph: Graph) -> set[Node]:
 
 
 def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
-    """By how much a value is more than a counter, where nothing but numbers was added to that; else None."""
+    """The amount by which a value exceeds a counter, if only literals were added; else None."""
     if node.dtype not in INTEGER or node.shape:
         return None
     total = 0
@@ -75,7 +75,7 @@ def counted_on(node: Node, counter: Node) -> np.integer[Any] | None:
 
 
 def host_outputs(plan: Plan) -> Plan:
-    """The plan without the outputs that the host can compute from what it has, such as a random counter's."""
+    """The plan without outputs that the host can compute itself, such as a random counter's."""
     if not plan.target.launches:
         return plan
     graph, pairs = with_own_outputs(plan.graph), plan.pairs
@@ -107,8 +107,10 @@ def donations(
     last_fallible: int,
     overwriting: bool = False,
 ) -> dict[Node, Node]:
-    """By output: the input over which it is written. `last_fallible` is the number of the last group that may fail;
-    `overwriting`: whether the device's kernels of ops that overwrite leave the result in their first operand's memory.
+    """For each output, the input that it overwrites.
+
+    `last_fallible` is the number of the last group that may fail; `overwriting` says whether the device's kernels of
+    overwriting ops leave the result in their first operand's memory.
     """
     written = {root: number for number, group in enumerate(plan.groups) for root in group.stored}
     readers: dict[Node, list[int]] = {}
@@ -135,7 +137,7 @@ def donations(
 
 
 def _changes(result: Node, source: Node) -> bool:
-    """Whether an op changes elements of a value, which nothing else in it is."""
+    """Whether an op updates elements of a value that nothing else in the op reads."""
     if not result.op.overwrites:
         return False
     first, *others = map(storage, result.sources)
@@ -143,12 +145,12 @@ def _changes(result: Node, source: Node) -> bool:
 
 
 def _reads_own(group: FusionGroup, source: Node, result: Node) -> bool:
-    """Whether a group reads a value only at the element at which it writes another, and before it does."""
+    """Whether a group reads a value only at the index where it writes another, and before writing."""
     if group.opaque and result not in group.epilogue:
         return False
     passes = any(read.leaf in group.roots and read.leaf.op.kind == "reduction" for read in group.reads)
     if passes and result.shape == group.space:
-        return False  # an element stored in one pass might be read again in the next
+        return False  # the next pass might read an element stored in this one
     own = root_place(result, group.space, group.axes)
     places: Collection[object] = [read.place for read in group.reads if storage(read.leaf) is source]
     return all(place == own for place in places)
@@ -160,11 +162,11 @@ def spoils_update(
     updates: Mapping[Node, Node],
     reads_in: Callable[[FusionGroup, Shape, tuple[int, ...]], Sequence[Read]],
 ) -> str | None:
-    """Why two groups as one kernel could not write an output over its input, as one of them can; None if it could.
+    """Why merging two groups would prevent an output from overwriting its input; None if it would not.
 
-    A bias is read at every row where its gradient is summed over these: in one kernel a block might write it before
-    another has read it, so the update would need another place at every call. Apart, it is a small kernel of its own.
-    `updates` are inputs by the outputs that take their place, `reads_in` gives what a group reads in a space.
+    Every row reads a bias whose gradient is summed over rows: in a merged kernel one block might write it before
+    another has read it, so the update would need separate memory at every call. On its own it is a small kernel.
+    `updates` maps inputs to the outputs that replace them, `reads_in` gives the reads of a group in a space.
     """
     space, axes = common_space(first, second)
     if space is None:
@@ -182,7 +184,7 @@ def spoils_update(
 
 
 def donate(plan: Plan) -> Plan:
-    """The plan with the inputs over which outputs are written, and the buffers outside the arena."""
+    """The plan with the inputs that outputs overwrite, and the buffers outside the arena."""
     nodes = [(plan.graph.inputs[i], plan.graph.outputs[k]) for i, k in plan.pairs]
     last = max(plan.codegen.fallible(plan.grouping), default=-1)
     found = donations(plan.graph, plan.grouping, nodes, last, plan.codegen.overwriting)

@@ -1,9 +1,9 @@
-"""The pipeline: from a graph as it was recorded to a plan, through the graph passes and then the stages, in order.
+"""The pipeline: from a recorded graph to a plan, through the graph passes and then the plan stages, in order.
 
 In: a graph and a target. Out: a plan with a report of every pass and stage. A stage is a plain function from plan to
-plan, named for what it does. It asks `spend` before each change, and without fuel does the least that is needed:
-`wg.config.passes_off` names the stages (and passes) that get none. The plan is verified after all stages, and where
-something is wrong once more after each, to name the stage that did it.
+plan, named for what it does. It calls `spend` before each change, and without fuel does the minimum: stages (and
+passes) named in `wg.config.passes_off` get no fuel. The plan is verified after all stages, and on failure again after
+each, to name the stage at fault.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from wengert.plan.verify import verify
 
 
 def tune(plan: Plan) -> Plan:
-    """The plan; where tuning was requested, candidates are timed before one is selected."""
+    """The plan; if tuning was requested, candidates are timed before `select` chooses one."""
     tuned = plan.codegen.tune(plan)
     return plan if tuned is None else replace(plan, tuned=tuned)
 
@@ -59,7 +59,7 @@ UNFIXED = frozenset(("library_epilogues", "column_partials", "attention_partials
 
 @dataclass(frozen=True)
 class StageReport:
-    """What a stage did: how many rewrites it made in how many seconds, and the plan after it; see `PassReport`."""
+    """What a stage did: number of rewrites, seconds, and the resulting plan; see `PassReport`."""
 
     name: str
     rewrites: int
@@ -79,10 +79,10 @@ def compiled_plan(
     passes: Sequence[Pass] = PASSES,
     before: Sequence[PassReport] = (),
 ) -> Plan:
-    """The plan of a recorded graph: through all passes and stages, with one supply of fuel.
+    """The plan of a recorded graph, through all passes and stages, with one fuel budget.
 
-    `pairs` are inputs and the outputs that take their place, by number. `off` names passes and stages to leave out;
-    `check` verifies the graph and the plan. `before` are the reports of passes that the graph went through already.
+    `pairs` are inputs and the outputs that replace them, by number. `off` names passes and stages to leave out; `check`
+    verifies the graph and the plan. `before` are the reports of passes that have already run.
     """
     with limited(fuel):
         optimized, reports = optimize(graph, passes, off, check=check, target=target)
@@ -116,8 +116,9 @@ def planned(
 
 
 def _uncontracted(plan: Plan) -> Plan:
-    """The plan, under `config.invariant` with kernels in which no multiplication and addition become one but where the
-    text says so: which ones would depends on what else is in a kernel.
+    """The plan, under `config.invariant` with kernels compiled without floating-point contraction.
+
+    Which multiplications and additions contract would otherwise depend on what else is in a kernel.
     """
     return replace(plan, steps=tuple([step.exact() for step in plan.steps])) if plan.target.invariant else plan
 

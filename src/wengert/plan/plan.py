@@ -1,12 +1,12 @@
 """Plan: a program as data, from an optimised graph to steps over planned memory.
 
-The result is `steps`, `buffers`, `arena` and `waits`: a backend carries out the steps, each after those it waits for,
-over memory that is laid out already. What else a plan holds is what its stages (`pipeline`) decided on the way.
+The result is `steps`, `buffers`, `arena` and `waits`: a backend runs each step after those it waits for, in memory that
+is already laid out. The other fields record what the stages (`pipeline`) decided on the way.
 
-A step has parts, in order: launches of our kernels, a library's call, C code, an op that the host computes by its
-reference. Two kinds foresee what is to come: a `Body` is a plan that a step runs several times (a loop) with values
-carried from one trip to the next, and `Start` and `Wait` are the two ends of something that goes on meanwhile (a
-collective). Code generators, C for the CPU and CUDA C++ for a GPU, answer the same questions of the stages.
+A step has parts, in order: launches of our kernels, a library call, C code, an op that the host computes by its
+reference. A `Body` is a plan that a step runs several times (a loop), with values carried between trips. `Start` and
+`Wait` are the two ends of an asynchronous operation (a collective). The code generators, C for the CPU and CUDA C++ for
+a GPU, answer the same questions from the stages.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 
 
 class LibraryCandidate(Protocol):
-    """One way in which a library carries out an op: an algorithm of cuBLASLt, a plan of cuDNN."""
+    """One library implementation of an op: an algorithm of cuBLASLt, a plan of cuDNN."""
 
     name: str
 
     @property
     def works(self) -> bool:
-        """Whether the library takes these sizes after all; it may have to build something to tell."""
+        """Whether the library really supports these sizes; it may have to build something to find out."""
         ...
 
     @property
     def workspace(self) -> int:
-        """The bytes that it works in."""
+        """The workspace size in bytes."""
         ...
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put the call on a stream."""
+        """Enqueue the call on a stream."""
         ...
 
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A call of a library, on buffers by name; temporaries lie in the step's workspace "workspace"."""
+    """A library call on named buffers; its temporaries lie in the step's workspace "workspace"."""
 
     candidate: LibraryCandidate
     operands: tuple[str, ...]
@@ -60,7 +60,7 @@ class LibraryCall:
 
 @dataclass(frozen=True)
 class CCode:
-    """A C statement, and the function with loops that it calls, if it calls one."""
+    """A C statement, and the function with loops that it calls, if any."""
 
     text: str
     function: Function | None = None
@@ -78,7 +78,7 @@ class HostOp:
 
 @dataclass(frozen=True)
 class Body:
-    """A plan that is run this many times; after each trip a carry's input is given the value of its output.
+    """A plan that runs this many times; after each trip a carry's input takes the value of its output.
 
     Its arena lies in the step's workspace: "body" on a device, "scratch" on the CPU.
     """
@@ -86,12 +86,12 @@ class Body:
     plan: Plan
     carries: tuple[tuple[int, int], ...]  # inputs and outputs of the plan's graph, by number
     trips: int | None  # None: as long as a condition holds
-    name: str = "step"  # what it is of a loop or branch
+    name: str = "step"  # its role in a loop or branch
 
 
 @dataclass(frozen=True)
 class Start:
-    """Begin something that goes on until the `Wait` of the same token; its step names what is read and written."""
+    """Start an asynchronous operation that ends at the `Wait` with the same token; its step names what it accesses."""
 
     token: str
     node: Node | None = None  # the collective that is begun
@@ -99,7 +99,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait for what was started; its step names the same values as the `Start`."""
+    """Wait for an operation that was started; its step names the same values as the `Start`."""
 
     token: str
     node: Node | None = None
@@ -110,7 +110,7 @@ Part = Launch | LibraryCall | CCode | HostOp | Body | DeviceLoop | Start | Wait
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a program: what carries it out, and which values it reads and writes."""
+    """A part of a program: its implementation, and the values that it reads and writes."""
 
     parts: tuple[Part, ...]
     reads: Sequence[Node]
@@ -118,9 +118,9 @@ class Step:
     buffers: Mapping[str, Node] = field(default_factory=dict)  # by the names that the parts use
     workspace: Mapping[str, int] = field(default_factory=dict)  # temporaries: names and bytes
     kernel: LoopKernel | None = None  # of loops: what the launches or the C were written from, if that is one kernel
-    choice: Choice | None = None  # why it was taken, if candidates were timed
-    kept: tuple[Node, ...] = ()  # what an attention's forward keeps for its backward, which are no values of the graph
-    reason: str = ""  # why the host computes it, of what could have been compiled
+    choice: Choice | None = None  # why it was chosen, if candidates were timed
+    kept: tuple[Node, ...] = ()  # values outside the graph that attention's forward keeps for its backward
+    reason: str = ""  # why the host computes it although it could be compiled
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -128,27 +128,27 @@ class Step:
         return tuple(part for part in self.parts if isinstance(part, Launch))
 
     def exact(self) -> Step:
-        """The step with launches whose texts are compiled without contraction."""
+        """The step with launches compiled without floating-point contraction."""
         return replace(self, parts=tuple([part.exact() if isinstance(part, Launch) else part for part in self.parts]))
 
     @property
     def library(self) -> LibraryCall | None:
-        """The library's call, if there is one."""
+        """The library call, if there is one."""
         return next((part for part in self.parts if isinstance(part, LibraryCall)), None)
 
     @property
     def flight(self) -> Start | Wait | None:
-        """The start or the end of a collective, if that is what the step is."""
+        """The start or end of a collective, if the step is one."""
         return next((part for part in self.parts if isinstance(part, (Start, Wait))), None)
 
     @property
     def host_op(self) -> Node | None:
-        """The op that the host computes, if that is what the step is."""
+        """The op that the host computes, if the step is one."""
         return next((part.node for part in self.parts if isinstance(part, HostOp)), None)
 
     @property
     def loop(self) -> DeviceLoop | None:
-        """What a GPU does with its bodies, if it is a loop or branch there."""
+        """How a GPU runs its bodies, if it is a loop or branch there."""
         return next((part for part in self.parts if isinstance(part, DeviceLoop)), None)
 
     @property
@@ -158,17 +158,17 @@ class Step:
 
     @property
     def first_result(self) -> Node | None:
-        """What it writes first: the value to name it by. A step whose results nobody reads writes none."""
+        """The first value it writes, by which it is named. A step with no read results writes none."""
         return next(iter(self.writes), None)
 
     @property
     def does_nothing(self) -> bool:
-        """Whether its value is in its place already."""
+        """Whether its value is already in place."""
         return not self.parts
 
     @property
     def carrier(self) -> str:
-        """Who carries it out, if it is not a kernel of ours."""
+        """What runs it, if not a kernel of ours."""
         if self.library is not None:
             return self.library.candidate.name
         return "its reference" if self.host_op is not None else ""
@@ -199,7 +199,7 @@ def called(
     writes: Sequence[Node],
     then: LaunchList | None = None,
 ) -> Step:
-    """A step that calls a library, and launches kernels after that."""
+    """A step that calls a library, then launches kernels."""
     then = then if then is not None else LaunchList(())
     own = {"workspace": candidate.workspace} if candidate.workspace else {}
     call = LibraryCall(candidate, tuple(operands))
@@ -214,7 +214,7 @@ How = tuple[Any, ...]
 
 
 class LibraryEpilogue(NamedTuple):
-    """What a library does after a product or convolution: what it stores then, what it reads, what else it stores."""
+    """A library's epilogue of a product or convolution: what is stored, what is read, what else is stored."""
 
     how: How
     result: Node
@@ -223,16 +223,16 @@ class LibraryEpilogue(NamedTuple):
 
 
 class Codegen(Protocol):
-    """What generates code for a target."""
+    """A code generator for a target."""
 
     @property
     def target(self) -> Target:
-        """What the code is for."""
+        """The target."""
         ...
 
     @property
     def overwriting(self) -> bool:
-        """Whether kernels of ops that overwrite leave the result in the memory of their first operand."""
+        """Whether kernels of overwriting ops leave the result in their first operand's memory."""
         ...
 
     def inlines(self, node: Node) -> bool:
@@ -240,11 +240,11 @@ class Codegen(Protocol):
         ...
 
     def expands(self, node: Node) -> bool:
-        """Whether an op is to be written as others, of which something on the device does each."""
+        """Whether an op should be rewritten as ops that the device runs."""
         ...
 
     def reads(self, node: Node) -> Sequence[Node]:
-        """What an op that is no loop reads from memory."""
+        """The operands that an opaque op reads from memory."""
         ...
 
     def absorbs(self, node: Node) -> bool:
@@ -252,15 +252,15 @@ class Codegen(Protocol):
         ...
 
     def epilogues(self, graph: Graph) -> Mapping[Node, LibraryEpilogue]:
-        """The epilogues that a library carries out, by their products."""
+        """The library epilogues, by product."""
         ...
 
     def fallible(self, grouping: Grouping) -> Collection[int]:
-        """The numbers of the groups that may raise while they run."""
+        """The numbers of the groups that may raise at run time."""
         ...
 
     def tune(self, plan: Plan) -> Any:
-        """Time candidates and keep the winners, if that was requested; what it came to."""
+        """Time candidates and keep the winners, if that was requested; returns the outcome."""
         ...
 
     def steps(self, plan: Plan) -> Sequence[Step]:
@@ -275,9 +275,9 @@ MakeCodegen = Callable[[Target], Codegen]
 
 
 class Buffers(NamedTuple):
-    """The values that lie outside the arena: given, constant, or made to be returned; and their slots in that order.
+    """The values outside the arena: inputs, constants and returned outputs, with their slots in that order.
 
-    An output that is written over an input has that input's slot.
+    An output that overwrites an input shares its slot.
     """
 
     external: list[Node]
@@ -287,21 +287,21 @@ class Buffers(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """Where values and temporaries lie in a program's memory; a step's temporaries go by its number and their name."""
+    """The offsets of values and temporaries in a program's memory; temporaries go by step number and name."""
 
     offsets: Mapping[Any, int]
     size: int
     sizes: Mapping[Any, int]  # bytes of what has an offset
-    scratch: int = 0  # where the memory begins that every step may work in
+    scratch: int = 0  # the offset of scratch memory that every step may use
 
 
 class HostOutputs(NamedTuple):
-    """Outputs that the host computes from what it has, such as a random counter, while the device works."""
+    """Outputs that the host computes from its own values, such as a random counter, while the device works."""
 
     numbers: list[int]  # of the other outputs, which the plan computes
     hosted: list[int]
     graph: Graph | None  # of the hosted ones
-    replaces: Mapping[int, int]  # by hosted output: the input whose place it takes
+    replaces: Mapping[int, int]  # by hosted output: the input that it replaces
 
 
 NO_BUFFERS, NO_ARENA = Buffers([], [], [], {}), Arena({}, 0, {})
@@ -310,7 +310,7 @@ NOTHING_HOSTED, NO_GROUPS = HostOutputs([], [], None, {}), Grouping([], set(), s
 
 @dataclass(frozen=True)
 class Plan:
-    """A program: what it computes, for what, and what its stages decided so far."""
+    """A program: its computation, its target, and the decisions of its stages so far."""
 
     graph: Graph
     target: Target
@@ -329,27 +329,27 @@ class Plan:
     donated: Mapping[Node, Node] = field(default_factory=dict)  # by output: the input that it is written over
     step_groups: tuple[FusionGroup, ...] = ()  # by step, where they are not those of `grouping` one by one
     regions: tuple[tuple[int, ...], ...] = ()  # steps that share one parallel region, by number
-    lives: Mapping[Any, Life] = field(default_factory=dict)  # of what has a place of its own in the arena
+    lives: Mapping[Any, Life] = field(default_factory=dict)  # of values with their own memory in the arena
     sizes: Mapping[Any, int] = field(default_factory=dict)  # bytes of that
-    aliases: Mapping[Node, Node] = field(default_factory=dict)  # by result: the operand whose place it takes
-    private: frozenset[Any] = frozenset()  # workspaces whose places nothing else uses at any time
-    tuned: Any = None  # what timing candidates came to
+    aliases: Mapping[Node, Node] = field(default_factory=dict)  # by result: the operand that it overwrites
+    private: frozenset[Any] = frozenset()  # workspaces whose memory nothing else ever uses
+    tuned: Any = None  # the outcome of timing candidates
     reports: tuple[Any, ...] = ()  # of the passes and stages so far
 
     @property
     def overwriting(self) -> set[Node]:
-        """The outputs that are written after all that may fail, over an input or into memory that a caller gives."""
+        """The outputs written after everything that may fail: over an input, or into memory from the caller."""
         last = max(self.codegen.fallible(self.grouping), default=-1)
         late = {root for group in self.grouping.groups[last + 1 :] for root in group.stored}
         return {*self.donated, *[node for node in self.buffers.made if node in late]}
 
     @property
     def groups_of_steps(self) -> Sequence[FusionGroup]:
-        """By step: the group that it carries out."""
+        """For each step, the group that it computes."""
         return self.step_groups or self.grouping.groups
 
     def place(self, value: Any) -> tuple[int, int, int] | None:
-        """The memory (a slot, or ARENA), start and end of a value or temporary; None for what has no memory."""
+        """The memory (a slot, or ARENA), start and end of a value or temporary; None if it has no memory."""
         if value in self.buffers.slots:
             return self.buffers.slots[value], 0, 1
         if value in self.arena.offsets:
@@ -363,12 +363,12 @@ ARENA = -1
 
 
 def table_size(plan: Plan) -> int:
-    """How many pointers a program's table has."""
+    """The number of pointers in a program's table."""
     return 1 + max(plan.buffers.slots.values(), default=-1)
 
 
 def nested(plan: Plan) -> Iterator[Plan]:
-    """A plan, and those of all bodies that its steps hold."""
+    """A plan and the plans of all bodies in its steps."""
     yield plan
     for step in plan.steps:
         for part in step.parts:
@@ -377,6 +377,6 @@ def nested(plan: Plan) -> Iterator[Plan]:
 
 
 def launches_in(step: Step) -> list[Launch]:
-    """The launches of a step and of all bodies that it holds."""
+    """The launches of a step and of all its bodies."""
     plans = [plan for part in step.parts if isinstance(part, Body) for plan in nested(part.plan)]
     return [launch for one in (step, *(inner for plan in plans for inner in plan.steps)) for launch in one.launches]

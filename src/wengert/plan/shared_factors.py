@@ -1,7 +1,7 @@
-"""Systems with one matrix, or with its transpose: the first one's step leaves the LU for those after it.
+"""Systems that share a matrix, or its transpose: the first system's step leaves its LU for the later ones.
 
-The gradient of a system is a system of the transposed matrix. Of 2048 unknowns either takes 5 ms on an H200, nearly all
-of them for the LU.
+The gradient of a linear system is a system with the transposed matrix. With 2048 unknowns either takes 5 ms on an H200,
+nearly all of it for the LU.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from wengert.plan.libraries import SharedLU
 
 
 def shared_factors(systems: Sequence[Node], is_factorised: Callable[[Node], bool]) -> Mapping[Node, SharedLU]:
-    """What each of some systems, in the order they are solved, has to do with the LU that it shares; those alone have
-    none. Complex ones share nothing: their gradient's matrix is the conjugate of the transpose.
+    """For each of these systems, in order of execution, what it does with a shared LU; absent if nothing shares it.
+
+    Complex systems share nothing: the matrix of their gradient is the conjugate of the transpose.
     """
     together: dict[Node, list[Node]] = {}
     for node in systems:
@@ -35,7 +36,7 @@ def shared_factors(systems: Sequence[Node], is_factorised: Callable[[Node], bool
 
 
 def _matrix(node: Node) -> tuple[Node, bool]:
-    """The matrix of a system, without a transposition, and whether there is one."""
+    """The matrix of a system without a transposition, and whether there was one."""
     a = node.sources[0]
     swapped = (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)
     if a.op is PERMUTE and tuple(a.attrs["axes"]) == swapped:

@@ -1,8 +1,8 @@
 """Tuning: time the candidates for the groups of a program, and keep the winners.
 
-In: candidates, and how many seconds there are. Out: choices, kept on disk. The groups that compute most come first, of
-equals those that read most; what is left when the time is up goes on untimed. The first candidate is what runs without
-tuning, and stays where no other is faster by more than a margin.
+In: candidates, and a budget in seconds. Out: choices, stored on disk. The groups with the most arithmetic come first,
+then those that read most; groups left when the time is up are not timed. The first candidate is the default and stays
+unless another is faster by more than a margin.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from wengert.plan.cuda_codegen import Candidates
 
 TOGETHER = 16  # groups whose candidates are compiled side by side
-MARGIN = 0.03  # the share of its time by which another must beat the first candidate
+MARGIN = 0.03  # the fraction by which another must beat the first candidate
 
 
 class Candidate(NamedTuple):
-    """One way to carry out a group; `make` gives the step, or None where it turns out not to work."""
+    """One implementation of a group; `make` gives the step, or None if it turns out not to work."""
 
     name: str
     make: Callable[[], Step | None]
-    is_late: bool = False  # made when its turn comes to be timed: that takes long
+    is_late: bool = False  # built only when it is timed, because that is slow
 
 
 class Tuned(NamedTuple):
-    """What tuning a program came to."""
+    """The outcome of tuning a program."""
 
     seconds: float
     choices: dict[str, Choice]  # new ones
@@ -46,7 +46,7 @@ class Tuned(NamedTuple):
 
 
 def tune(candidates: Candidates, groups: Iterable[FusionGroup], timer: Timer, seconds: float) -> Tuned:
-    """Time the candidates for groups that have several and no choice yet, for about this many seconds."""
+    """Time the candidates of groups that have several and no stored choice, for about this many seconds."""
     start = perf_counter()
     wanted = {key: group for group in groups if (key := candidates.key(group)) is not None}
     new = [key for key in wanted if candidates.choices.get(key) is None]
@@ -69,7 +69,7 @@ def tune(candidates: Candidates, groups: Iterable[FusionGroup], timer: Timer, se
 
 
 def _ready(candidates: Candidates, groups: dict[str, FusionGroup], timer: Timer) -> dict[str, dict[str, Step]]:
-    """The steps of the candidates for some groups, by key and name, their kernels compiled side by side."""
+    """The steps of the candidates of some groups, by key and name, their kernels compiled in parallel."""
     found = {
         key: _steps(candidate for candidate in candidates.of(group) if not candidate.is_late)
         for key, group in groups.items()
@@ -85,7 +85,7 @@ def _steps(candidates: Iterable[Candidate]) -> dict[str, Step]:
 
 
 def _weight(group: FusionGroup) -> tuple[int, int]:
-    """About how many products of numbers a group adds up, and how many numbers it reads."""
+    """The approximate number of products that a group sums, and of elements that it reads."""
     node = group.roots[0]
     first, second, *_ = node.sources
     found = convolution(node) if node.op in CONVOLUTIONS else None
@@ -97,7 +97,7 @@ def _weight(group: FusionGroup) -> tuple[int, int]:
 
 
 def _winner(times: Mapping[str, float], steps: Mapping[str, Step]) -> Choice | None:
-    """Who wins; None where there is no memory to time them in, or the first does not run."""
+    """The winner; None if there is not enough memory to time the candidates, or the first does not run."""
     first = next(iter(steps))
     if first not in times:
         return None

@@ -1,10 +1,10 @@
-"""Verify: a plan computes what its graph says, as far as that shows without running it.
+"""Verify: a plan computes what its graph says, as far as that can be checked without running it.
 
 In: a plan after some of its stages. Out: the plan, or a CompilerError that names the stage, the step and the user's
-line. What is checked: every value has one group, and groups come after what they read; what a group leaves to others is
-stored; every step reads values that are there, by following what each place in memory holds from step to step; nothing
-that may fail comes after an input was overwritten; steps that touch the same memory wait for each other; a region's
-steps touch nothing of each other; launches name buffers that they are given; outputs are in their places at the end.
+line. The checks: every value has one group, and groups come after what they read; values that other groups read are
+stored; every step reads values that are available, by tracking the contents of each memory location from step to step;
+nothing that may fail follows an overwritten input; steps that touch the same memory wait for each other; the steps of a
+region do not conflict; launches name buffers that they have; outputs are in place at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wengert.plan.plan import HostOp, LibraryCall, Plan, Start, Step, Wait
 
 
 def verify(plan: Plan, name: str) -> Plan:
-    """The plan, if nothing is wrong with it. `name` is the stage that it comes from."""
+    """Returns the plan if it is valid. `name` is the stage that made it."""
     _verify_outputs(plan, name)
     _verify_groups(plan, name)
     _verify_names(plan, name)
@@ -45,7 +45,7 @@ def _fail(stage: str, node: Node | None, problem: str) -> NoReturn:
 
 
 def _verify_outputs(plan: Plan, stage: str) -> None:
-    """The device and the host compute all outputs between them."""
+    """Check that the device and the host together compute all outputs."""
     if plan.target.launches and plan.host.numbers and len(plan.host.numbers) != len(plan.graph.outputs):
         _fail(stage, None, f"{len(plan.graph.outputs)} outputs are planned, and not {len(plan.host.numbers)}")
 
@@ -54,7 +54,7 @@ def _verify_outputs(plan: Plan, stage: str) -> None:
 
 
 def _verify_groups(plan: Plan, stage: str) -> None:
-    """Every root has one group; a group reads what is given or what groups before it store."""
+    """Check that every root has one group, and that groups read inputs or what earlier groups store."""
     groups = plan.grouping.groups
     if not groups:
         return
@@ -85,7 +85,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _verify_names(plan: Plan, stage: str) -> None:
-    """Launches and calls take buffers that their step knows, or temporaries of it."""
+    """Check that launches and calls take buffers or temporaries that their step knows."""
     over = {source: result for result, source in plan.donated.items()}
     for step in plan.steps:
         known = {*step.buffers, *step.workspace, ERROR_FLAG, FAILING_OP}
@@ -104,7 +104,7 @@ def _verify_names(plan: Plan, stage: str) -> None:
 
 
 def _verify_failures(plan: Plan, stage: str) -> None:
-    """A failed call must leave every input as it was: nothing that may fail comes after one was overwritten."""
+    """Check that nothing that may fail follows an overwritten input: a failed call must leave every input unchanged."""
     if not plan.donated:
         return
     fallible = {id(plan.grouping.groups[number]) for number in plan.codegen.fallible(plan.grouping)}
@@ -116,7 +116,7 @@ def _verify_failures(plan: Plan, stage: str) -> None:
 
 
 def _steps(plan: Plan) -> Sequence[Step]:
-    """The steps, or where there are none yet what the groups read and store."""
+    """The steps, or if there are none yet, the reads and stores of the groups."""
     if plan.steps or not plan.buffers.slots:
         return plan.steps
     found = []
@@ -128,15 +128,15 @@ def _steps(plan: Plan) -> Sequence[Step]:
 
 
 class _Memory:
-    """What each place in memory holds, followed from step to step.
+    """The contents of each memory location, tracked from step to step.
 
-    Before there is an arena a value's place is its own. A value that was overwritten is there no more.
+    Before the arena exists, every value has its own location. A value that was overwritten is no longer available.
     """
 
     def __init__(self, plan: Plan, stage: str) -> None:
         self.plan, self.stage = plan, stage
         self.places: dict[Any, MemoryRange] = {}
-        self.held: set[Node] = set()  # the values that are there
+        self.held: set[Node] = set()  # the available values
         self.starts: dict[int, list[int]] = {}  # by memory: where they begin, in order; no two of them overlap
         self.ends: dict[int, dict[int, tuple[int, Node]]] = {}  # by memory and beginning: where they end
         self.in_flight: dict[str, Step] = {}
@@ -146,7 +146,7 @@ class _Memory:
         self.given = {self._place(node).memory for node in given}
 
     def follow(self) -> None:
-        """Go through all steps, then look for the outputs."""
+        """Walk through all steps, then check the outputs."""
         steps = _steps(self.plan)
         for number, step in enumerate(steps):
             if step.does_nothing:  # as a kernel over no elements does
@@ -168,7 +168,7 @@ class _Memory:
             self._require(storage(node), "is an output")
 
     def _check_writes(self, step: Step) -> None:
-        """A result lies over an operand only if its kernel is written for that, over an input only if it is donated."""
+        """A result may overwrite an operand only if its kernel supports that, and an input only if it is donated."""
         plan, reads = self.plan, dict[int, list[Node]]()
         for node in step.reads:
             reads.setdefault(self._place(node).memory, []).append(node)
@@ -192,11 +192,11 @@ class _Memory:
         return self.places[value]
 
     def touched(self, step: Step) -> tuple[list[MemoryRange], list[MemoryRange]]:
-        """The places that a step reads and writes."""
+        """The memory ranges that each step reads and writes."""
         return [self._place(node) for node in step.reads], [self._place(node) for node in step.writes]
 
     def _hold(self, node: Node) -> None:
-        """A value is written: what lay there is gone."""
+        """Record a write: the previous contents are gone."""
         place = self._place(node)
         self._clear(place)
         insort(self.starts.setdefault(place.memory, []), place.start)
@@ -204,7 +204,7 @@ class _Memory:
         self.held.add(node)
 
     def _clear(self, place: MemoryRange) -> None:
-        """Forget the values that overlap a place."""
+        """Forget the values that overlap a range."""
         starts, ends = self.starts.get(place.memory, []), self.ends.get(place.memory, {})
         first = bisect_right(starts, place.start) - 1
         if first < 0 or ends[starts[first]][0] <= place.start:
@@ -216,7 +216,7 @@ class _Memory:
         del starts[first:last]
 
     def _work(self, number: int, step: Step) -> None:
-        """Temporaries are written while the step still reads its operands: they must not lie over these."""
+        """Temporaries are written while the step still reads its operands, so they must not overlap."""
         for name in step.workspace:
             place = self.plan.place((number, name))
             if place is None:
@@ -235,7 +235,7 @@ class _Memory:
             _fail(self.stage, node, f"{who} and is not in its place: it was not computed, or was overwritten")
 
     def _check_flights(self, step: Step) -> None:
-        """What was started has its memory to itself until it is waited for."""
+        """Check that an operation in flight has exclusive use of its memory until it is waited for."""
         tokens = {part.token for part in step.parts if isinstance(part, Wait)}
         for token in tokens - self.in_flight.keys():
             _fail(self.stage, step.first_result, f"waits for {token!r}, which was not started")
@@ -263,7 +263,7 @@ def _overlap(some: Iterable[MemoryRange], others: Iterable[MemoryRange]) -> bool
 
 
 def _verify_regions(plan: Plan, stage: str) -> None:
-    """Every step is in one region, in order; those of a region touch nothing that another of them writes."""
+    """Check that every step is in one region, in order, and that steps of a region do not conflict."""
     if [number for region in plan.regions for number in region] != list(range(len(plan.steps))):
         _fail(stage, None, "the parallel regions are not the steps in their order")
     memory = _Memory(plan, stage)
@@ -278,7 +278,7 @@ def _verify_regions(plan: Plan, stage: str) -> None:
 
 
 def _verify_waits(plan: Plan, stage: str) -> None:
-    """Of two steps that touch the same memory, one of them writing, the later one waits for the earlier."""
+    """Check that of two steps that touch the same memory, one of them writing, the later waits for the earlier."""
     ancestors = _ancestors(plan.waits, stage)
     accesses = [
         (number, is_write, *place)
@@ -300,7 +300,7 @@ def _verify_waits(plan: Plan, stage: str) -> None:
 
 
 def _ancestors(waits: Sequence[Sequence[int]], stage: str) -> list[int]:
-    """By step the steps that it waits for, directly or not, as bits."""
+    """For each step, the steps that it waits for, directly or transitively, as bits."""
     found: list[int] = []
     for number, direct in enumerate(waits):
         bits = 0

@@ -124,7 +124,7 @@ def _take_views(leaves: list[Any], specifications: list[Specification], first: d
 
 
 def _flat(args: tuple[Any, ...]) -> tuple[list[Any], tree.Structure]:
-    """Positional arguments that are leaves: quicker than taking them apart."""
+    """Positional arguments that are all leaves: faster than flattening containers."""
     count = len(args)
     structure = _structures.get(count)
     if structure is None:

@@ -1,8 +1,8 @@
 """Recording a function: from a call's arguments to a closed graph with its inputs and outputs.
 
 The function runs once on Tensors that stand for the arguments. What it reads from outside becomes inputs, by slot; what
-it changes outside (assigned slots, gradients) becomes outputs; the outside itself is restored. `compile`, `bisect` and
-`inspect.page` record so.
+it changes outside (assigned slots, gradients) becomes outputs; afterwards the outside is restored. `compile`, `bisect`
+and `inspect.page` use this.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Captured:
     def __init__(self) -> None:
         self.graph: Graph
         self.guards = Guards()
-        self.arrays: list[Tensor] = []  # slots that stand for NumPy arrays from outside, which nobody else holds
+        self.arrays: list[Tensor] = []  # slots for outer NumPy arrays, with no other holder
         self.arguments: list[int] = []
         self.floats = Floats()  # of the call, and which of them are inputs
         self.argument_grads: list[int] = []
@@ -141,7 +141,7 @@ class _Attempt:
         self.twins: dict[int, tuple[Tensor, Node, Tensor | None]] = {}  # by place: stand-in, its value, its gradient
         self.stand_ins: list[Any] = []
         self.views: dict[int, int] = {}  # arguments that are views: place, by the identity of what stands for them
-        self.made: dict[int, tuple[str, Any]] = {}  # how what is returned is, by identity
+        self.made: dict[int, tuple[str, Any]] = {}  # the structure of the return value, by identity
         self.outputs: list[Node] = []
         self.trace: Trace | None = None
 
@@ -164,19 +164,19 @@ class _Attempt:
         self.captured.stages = trace.stages
         if self.log is not None:
             self.captured.guards, self.captured.arrays = self.log.finish(), self.log.arrays
-        with _own_pending():  # what was made inside is not computed with the slots that closing looks at
+        with _own_pending():  # values made inside are not computed together with the slots that closing reads
             self.captured.graph = self._close(trace)
         self.captured.held = [slot() for slot in self.captured.all_slots()]  # type: ignore[misc]
         return self.captured
 
     @contextmanager
     def _watching(self, function: Callable[..., Any], log: ReadLog) -> Iterator[None]:
-        """Inside, reads are logged, and the global random states may not move."""
+        """A context in which reads are logged and the global random states must not move."""
         with steady_random(log.name), log.watching(function, self._objects()):
             yield
 
     def _objects(self) -> list[tuple[str, Any]]:
-        """The arguments that are objects, with what they are called."""
+        """The arguments that are objects, with their names."""
         found = zip(names(self.given.key[0]), self.given.leaves, self.given.specifications)
         return [(label, leaf) for label, leaf, s in found if s[0] in (STATIC, OBJECT)]
 
@@ -234,7 +234,7 @@ class _Attempt:
         return len(self.outputs) - 1
 
     def _collect(self, result: Any, trace: Trace) -> None:
-        """Note what the function returned and what it left changed."""
+        """Record what the function returned and what it changed."""
         captured = self.captured
         leaves, captured.structure = tree.flatten(result, attributes=True)
         places = {id(twin): i for i, (twin, _, _) in self.twins.items()}
@@ -323,7 +323,7 @@ class _Attempt:
     # --- the closed graph ---------------------------------------------------------------------------------------
 
     def _close(self, trace: Trace) -> Graph:
-        """The graph with what it captured from outside as inputs, where a slot names it, or as constants."""
+        """The graph with its captures as inputs if a slot names them, or as constants."""
         captured = self.captured
         floats = list(captured.floats.inputs.values())
         graph = Graph([*self.inputs, *floats, *self.grad_inputs], self.outputs, trace.start)
@@ -384,7 +384,7 @@ def _require_known(graph: Graph) -> None:
 
 @contextmanager
 def _own_pending() -> Iterator[None]:
-    """What is made inside does not wait for a flush outside, unless somebody still holds it."""
+    """Values made inside do not join an outer flush, unless something still holds them."""
     before, recording.pending = recording.pending, []
     cut = recording.cut
     try:

@@ -1,4 +1,4 @@
-"""The settings, and a version that tells compiled functions when something they depend on was set.
+"""The settings, and a version number by which compiled functions notice changes to what they depend on.
 
 Setting an attribute of the configuration, of a Module or of an Optimizer increments `version`. Functions recorded under
 another version are recorded again.

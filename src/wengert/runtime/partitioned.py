@@ -1,8 +1,8 @@
-"""Partitioned programs: the program of one rank, called with the values of the whole and giving those.
+"""Partitioned programs: the program of one rank, with the interface of the global function.
 
-In: a recorded graph with global shapes, how it is spread over a mesh, and the arrays of its inputs. Out: a program like
-any other. Of its inputs it takes the blocks of this rank; outputs of which a rank has a block are `ShardedArray`s.
-Before it first runs, all ranks compare what they are about to run.
+In: a recorded graph with global shapes, its distribution over a mesh, and the arrays of its inputs. Out: a program like
+any other. It takes this rank's blocks of its inputs; distributed outputs are `ShardedArray`s. Before the first run, all
+ranks check that their programs agree.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _cut(shape: tuple[int, ...], spread: Distribution) -> Placement | None:
 
 
 def _check_microbatches(arguments: Sequence[Node], count: int) -> None:
-    """Raise an error where none of the arguments can be cut into so many: the batch would be computed at once."""
+    """Raise an error if no argument can be cut into this many parts: the batch would be computed at once."""
     if not any(node.shape and node.shape[0] % count == 0 for node in arguments):
         shapes = ", ".join(str(node.shape) for node in arguments) or "of none"
         raise ArgumentError(
@@ -99,7 +99,7 @@ class PartitionedProgram:
         return [self._wrapped(k, result, arrays, spare) for k, result in enumerate(results)]
 
     def _fits(self, k: int, array: Any) -> bool:
-        """Whether an array lies as an output does."""
+        """Whether an array has the placement of an output."""
         return (array.placement if isinstance(array, ShardedArray) else None) == self._outputs[k]
 
     def _wrapped(self, k: int, block: Any, arrays: Sequence[Any], spare: Mapping[int, Any]) -> Any:
@@ -108,7 +108,7 @@ class PartitionedProgram:
             return block
         for held in (arrays[self._pairs[k]] if k in self._pairs else None, spare.get(k)):
             if isinstance(held, ShardedArray) and held.block is block:
-                return held  # written over where it lies
+                return held  # overwritten in place
         return self._as_sharded(k, block)
 
     def _shape(self, k: int, block: Any) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ class PartitionedProgram:
         return _Replay(found, [self._inputs[k] for k in inputs], wraps)
 
     def _as_sharded(self, k: int, block: Any) -> ShardedArray:
-        """A block of this rank as the output that it is of."""
+        """A block of this rank as a sharded output."""
         return ShardedArray(block, self._shape(k, block), self._outputs[k])  # type: ignore[arg-type]
 
 

@@ -1,7 +1,7 @@
 """Compiled functions in pickles and copies: by their source function, as Python does with functions.
 
-A pickle holds the name of the function, or of what it was made from, and the options of `compile`; it is recorded again
-where it is loaded. A copy of a function is the function itself.
+A pickle contains the name of the function, or of what it was made from, and the options of `compile`; the function is
+recorded again after loading. A copy of a function is the function itself.
 """
 
 from __future__ import annotations

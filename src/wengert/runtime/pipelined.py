@@ -1,9 +1,9 @@
-"""Pipelined programs: what one rank of a pipeline does, called with the values of the whole and giving those.
+"""Pipelined programs: one rank's part of a pipeline, with the interface of the global function.
 
-As `partitioned`, and of the inputs and outputs a rank has those of its stage. What belongs to another stage is not
-there: in its place a call is given, and gives, a `ShardedArray` without memory. Values that the function returns are on
-every rank. A rank runs its pieces one after another, each a compiled program (`compiler/pieces`); those that are the
-same for several micro-batches are one program.
+As in `partitioned`; and of the inputs and outputs, a rank has those of its stage. In place of another stage's values, a
+call takes and returns `ShardedArray`s without memory. Values that the function returns are on every rank. A rank runs
+its pieces one after another, each a compiled program (`compiler/pieces`); equal pieces of several micro-batches share
+one program.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class PipelinedProgram(PartitionedProgram):
         ]
 
     def _absent(self, k: int, arrays: Sequence[Any]) -> ShardedArray:
-        """In place of an output of another stage."""
+        """A placeholder for an output of another stage."""
         placement: Placement = self._outputs[k]  # type: ignore[assignment]
         held = arrays[self._pairs[k]] if k in self._pairs else None
         if isinstance(held, ShardedArray) and held.placement == placement:
@@ -134,7 +134,7 @@ class PipelinedProgram(PartitionedProgram):
 
 
 def _moves(array: Any, placement: Placement | None) -> bool:
-    """Whether an array has to be gathered to lie elsewhere, which all ranks do together."""
+    """Whether an array must be gathered to change its placement, which all ranks do together."""
     return isinstance(array, ShardedArray) and array.placement != placement
 
 

@@ -1,8 +1,8 @@
 """Programs: a closed graph made ready to run on arrays, any number of times.
 
-In: a Graph whose inputs are placeholders; whatever else its nodes read and that is not among them is a constant, with
-its array in `buffer`. Out: a Program, called with arrays for the graph's inputs, giving arrays for its outputs. An
-output may share memory with an input or a constant, never with what another call gave.
+In: a Graph whose inputs are placeholders; whatever else its nodes read is a constant, with its array in `buffer`. Out:
+a Program, called with arrays for the graph's inputs, returning arrays for its outputs. An output may share memory with
+an input or a constant, never with the result of another call.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def build(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Inside, the garbage collector rests: nodes and indices are made by the ten thousand, and few of them are garbage.
-    It would look at all of them several times, an eighth of the time of building GPT-2's step.
-    """
+    """A context without garbage collection: many thousand nodes and indices are made, and few become garbage."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -158,7 +156,7 @@ def plan_of(
 
 
 def program_of(plan: Plan) -> Runnable:
-    """The program that carries out a plan."""
+    """The program that runs a plan."""
     return devices.of(plan.target.device).build(plan)
 
 

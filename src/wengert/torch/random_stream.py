@@ -1,13 +1,14 @@
-"""PyTorch's random numbers on the CPU, bit for bit, in NumPy. In: a seed. Out: arrays as `torch.rand` and others give.
+"""PyTorch's random numbers on the CPU, bit for bit, in NumPy. In: a seed. Out: arrays as `torch.rand` etc. return them.
 
-A `Stream` is a `torch.Generator`: the same Mersenne Twister, and from its 32-bit numbers the same draws by the same
-arithmetic in the same order. Integers, uniform numbers, permutations, masks and normal numbers have PyTorch's bits, as
-it computes them on x86-64 with AVX2 (with AVX-512 too; where a multiplication and an addition are one rounding there,
-they are here). What is not: logarithms in float32 results of `exponential`, `geometric`, `cauchy`, `log_normal` are
-NumPy's in float64, whose last bit may differ, which changes the rounded result about once in 10^8 draws. PyTorch built
-with MKL draws `bernoulli`, dropout and `exponential` by a generator of MKL's on processors of Intel: they differ there.
+A `Stream` corresponds to a `torch.Generator`: the same Mersenne Twister, and from its 32-bit numbers the same draws by
+the same arithmetic in the same order. Integers, uniform numbers, permutations, masks and normal numbers have PyTorch's
+bits, as computed on x86-64 with AVX2 (and with AVX-512: where that fuses a multiplication and an addition, so does this
+module). The exceptions are the float32 results of `exponential`, `geometric`, `cauchy` and `log_normal`: their
+logarithms are NumPy's in float64, whose last bit may differ, which changes the rounded result about once in 10^8 draws.
+PyTorch built with MKL draws `bernoulli`, dropout and `exponential` from an MKL generator on Intel processors, with
+other results.
 
-The module needs nothing but NumPy and its neighbour.
+The module needs only NumPy and the module beside it.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ class Stream:
         return (unit < probabilities).reshape(shape).astype(dtype)
 
     def dropout_mask(self, size: Size, p: float = 0.5, dtype: Any = np.float32) -> Array:
-        """What `F.dropout` multiplies by: 0 with probability `p`, else 1 / (1 - p)."""
+        """The factors of `F.dropout`: 0 with probability `p`, else 1 / (1 - p)."""
         dtype = np.dtype(dtype)
         if p == 0 or p == 1:  # nothing is drawn
             return np.full(_shape(size), 1 - p, dtype)
@@ -349,7 +350,7 @@ def _working(dtype: Any) -> Any:
 
 
 def _cast(values: Array, dtype: Any) -> Array:
-    """Values in a dtype, by float32 where it is a half, as PyTorch converts."""
+    """Values in a dtype, through float32 for half precision, as PyTorch converts."""
     if dtype.kind in "iub" or dtype in (_FLOAT32, _FLOAT64):
         return values.astype(dtype, copy=False)
     return values.astype(np.float32, copy=False).astype(dtype)

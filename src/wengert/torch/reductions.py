@@ -1,4 +1,4 @@
-"""Many elements become one: sums, extremes, truth, moments, norms; and running ones along an axis."""
+"""Reductions: sums, extremes, truth values, moments, norms; and running ones along an axis."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Where a function of PyTorch gets its names: of the module, as a method, in place (`add_`), with `out=`.
+"""Registers a function under PyTorch's names: in the module, as a method, in place (`add_`), with `out=`.
 
-A family of functions is a file; each function is written once, over Tensors, with PyTorch's argument names, and says
-here under which names it is found. The package's `__init__` and `Tensor` read the tables when all families are there.
+Each family of functions is a file. A function is written once, over Tensors, with PyTorch's argument names, and
+registers here the names under which it is found. The package's `__init__` and `Tensor` read the tables after all
+families have been imported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Methods that give a tensor another shape in place: `t_`, `transpose_`, `squeeze_`, `unsqueeze_`, `as_strided_`.
+"""Methods that change a tensor's shape in place: `t_`, `transpose_`, `squeeze_`, `unsqueeze_`, `as_strided_`.
 
-The tensor becomes a view of its own memory. What was a view of it before is one of that memory from then on.
+The tensor becomes a view of its own memory, and existing views of it become views of that memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`torch.return_types`: the named tuples that functions with several results give."""
+"""`torch.return_types`: the named tuples returned by functions with several results."""
 
 from __future__ import annotations
 

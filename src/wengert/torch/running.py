@@ -1,7 +1,7 @@
-"""`wengert torch script.py`: an unmodified PyTorch script, whose `import torch` finds `wengert.torch`.
+"""`wengert torch script.py`: runs an unmodified PyTorch script, whose `import torch` finds `wengert.torch`.
 
-`install` puts a finder in front of Python's: `torch` and what is below it are the modules of this package, and
-`torchvision` those of `vision`. A name that is not there is an error by PyTorch's full name.
+`install` puts a finder in front of Python's: `torch` and its submodules are the modules of this package, and
+`torchvision` those of `vision`. A missing name raises an error with PyTorch's full name.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _tell_rank() -> None:
 
 
 def install() -> None:
-    """Have `import torch` find `wengert.torch` in this process, which knows its rank as torchrun tells it."""
+    """Make `import torch` find `wengert.torch` in this process, whose rank comes from torchrun's variables."""
     _tell_rank()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         for name in [name for name in sys.modules if name.partition(".")[0] in _ROOTS or name in _ADAPTED]:

@@ -1,4 +1,4 @@
-"""`torch.save` and `torch.load`: PyTorch's files, in which nothing is run unless `weights_only=False` asks for it."""
+"""`torch.save` and `torch.load` for PyTorch's files; loading runs no code unless `weights_only=False`."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def save(
 
 
 def _described(value: Any) -> torch_format.TensorInStorage | None:
-    """A tensor as files have it, and whether it is a parameter."""
+    """A tensor in the format of files, and whether it is a parameter."""
     found = torch_format.described(value)
     return found._replace(is_parameter=True) if found is not None and isinstance(value, Parameter) else found
 
 
 def _reduced(value: Any) -> Any:
-    """How what is PyTorch's own is pickled."""
+    """How PyTorch's own objects are pickled."""
     if isinstance(value, Size):
         return torch_format.Name("torch", "Size"), (tuple(value),)
     if isinstance(value, dtype):
@@ -76,7 +76,7 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Read what `torch.save` wrote, here or in PyTorch: tensors, containers, numbers; all if not `weights_only`."""
+    """Read a file of `torch.save`, ours or PyTorch's: tensors, containers, numbers; all if not `weights_only`."""
     where = map_location
     if isinstance(where, device):
         where = str(where)
@@ -95,13 +95,13 @@ def load(
 
 
 def _names() -> dict[str, Any]:
-    """What names of PyTorch's in a file stand for here, beside what is known everywhere."""
+    """The objects that PyTorch's names in a file stand for here, besides the common ones."""
     made: dict[str, Any] = {f"torch.{name}": value for name, value in NAMES.items()}
     return made | {"torch.Size": Size, "torch.device": device} | _safe
 
 
 def _found(module: str, name: str) -> Any:
-    """What stands for a name of PyTorch's: what has it here."""
+    """The object here that a name of PyTorch's stands for."""
     root, _, rest = module.partition(".")
     if root not in ("torch", "torchvision"):
         return None
@@ -113,17 +113,17 @@ def _found(module: str, name: str) -> Any:
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Have `load` call these classes and functions where a file names them."""
+    """Allow `load` to call these classes and functions when a file names them."""
     _safe.update({f"{each.__module__}.{each.__qualname__}": each for each in safe_globals})
 
 
 def get_safe_globals() -> list[Any]:
-    """What `load` may call beside what it knows."""
+    """The classes and functions that `load` may call besides the built-in ones."""
     return list(_safe.values())
 
 
 def clear_safe_globals() -> None:
-    """Have `load` call nothing more."""
+    """Remove everything that `add_safe_globals` allowed."""
     _safe.clear()
 
 

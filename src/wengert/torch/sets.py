@@ -1,4 +1,4 @@
-"""Distinct values and counts: unique, bincount, histograms, combinations. How many there are only the data says."""
+"""Distinct values and counts: unique, bincount, histograms, combinations. The size of a result depends on the data."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _bounds(x: Node, low: Any, high: Any, beside: float = 1.0) -> tuple[float, f
 
 
 def _counted(x: Node, bins: int, low: float, high: float, weight: Node | None) -> Node:
-    """How many of some numbers, or what weight of them, is in each bin; of the last one the upper bound is in it."""
+    """The number (or total weight) of elements in each bin; the last bin includes its upper bound."""
     flat = reshape(x, (-1,))
     place = floor((flat - low) / (high - low) * bins)
     inside = c.logical_and(c.greater_equal(flat, low), c.less_equal(flat, high))
@@ -139,7 +139,7 @@ def _edges(x: Node, bins: Any, given: Any) -> Node:
 @torch_function(out=True)
 @over_nodes()
 def histogram(input: Node, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
-    """How many elements, or what weight of them, lie between neighbouring edges; and the edges."""
+    """The number (or total weight) of elements between neighbouring edges, and the edges."""
     edges = _edges(input, bins, range)
     found = _between_edges([reshape(input, (-1,))], [edges], weight, input)
     if density:

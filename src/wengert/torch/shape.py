@@ -1,6 +1,6 @@
-"""Views and shapes: what PyTorch's functions take as a part of a tensor, or as all of it in another shape.
+"""Views and shapes: functions that return a part of a tensor, or all of it in another shape.
 
-What they give changes with the tensor it was taken of, and the other way round, wherever that is so in PyTorch.
+Their results are views: a write to either tensor changes both, wherever that is so in PyTorch.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def transpose(input: Any, dim0: Any = None, dim1: Any = None, **named: Any) -> T
 
 @torch_function()
 def t(input: Any) -> Tensor:
-    """The two axes of a matrix exchanged; a vector is as it is."""
+    """The transpose of a matrix; a vector is returned unchanged."""
     rank = len(geometry_of(input).sizes)
     if rank > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
@@ -261,7 +261,7 @@ def t(input: Any) -> Tensor:
 
 @torch_function("moveaxis")
 def movedim(input: Any, source: Any, destination: Any) -> Tensor:
-    """Some axes moved to other places, the rest in their order."""
+    """Some axes moved to new positions, the rest in their order."""
     rank = len(geometry_of(input).sizes)
     start, end = _axes(source, rank), _axes(destination, rank)
     if len(start) != len(end):

@@ -1,9 +1,9 @@
-"""Memory shared with NumPy: `numpy()`, `from_numpy`, `as_tensor`, `frombuffer` on the CPU, both ways.
+"""Memory shared with NumPy: `numpy()`, `from_numpy`, `as_tensor`, `frombuffer` on the CPU, in both directions.
 
-Values here are computed later and never change, NumPy's arrays are written at once. So a tensor that shares an array is
-of a class of its own as long as anybody else refers to that array: its node is over a private copy, which is renewed
-when the array is found to be another. What is given to the tensor is computed at once and copied into the array.
-A large array that nobody else can write to is made read-only instead: a write to it raises, and is never lost.
+Values here are computed later and are immutable, while NumPy's arrays are written immediately. So a tensor that shares
+an array has a special class as long as anything else refers to that array: its node holds a private copy, which is
+renewed when the array has changed. A value assigned to the tensor is computed immediately and copied into the array. A
+large array that nothing else can write to is made read-only instead: a write to it then raises, and is never lost.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Shared(Tensor):
         self._named = node
 
     def _is_alone(self) -> bool:
-        """Whether nobody refers to the array but this tensor and its node."""
+        """Whether only this tensor and its node refer to the array."""
         ours = 1 + (self._named.buffer is self._array)
         return ownership.others([self._array]) == [ours] and is_sole_base(self._array)
 
     def _renew(self) -> None:
-        """Take what was written into the array."""
+        """Adopt what was written into the array."""
         node = data(self._array.copy())
         self._named = variable(node, ref(self)) if self._named.tracked else node
         if self._named is not node:
@@ -99,7 +99,7 @@ def _equal(a: np.ndarray[Any, Any], b: Any) -> bool:
 
 
 def _unshared(x: Any, node: Node) -> Node:
-    """Make a tensor what it was before it shared an array; its value."""
+    """Restore a tensor to its class before it shared an array; returns its value."""
     x.__class__ = x._kind
     if x._array.flags.owndata:
         x._array.flags.writeable = True
@@ -112,7 +112,7 @@ _classes: dict[type, type] = {Tensor: Shared}
 
 
 def _share(x: Any, node: Node, array: np.ndarray[Any, Any], is_frozen: bool) -> None:
-    """Have a tensor share an array, whose values its node has."""
+    """Let a tensor share an array, whose values its node has."""
     kind = type(x)
     if kind not in _classes:
         _classes[kind] = type(kind.__name__, (Shared, kind), {"__module__": kind.__module__})
@@ -250,7 +250,7 @@ def _sharing(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def _is_writable(array: Any) -> bool:
-    """Whether somebody can write to an array's memory."""
+    """Whether anything can write to an array's memory."""
     while type(array) is np.ndarray or isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
@@ -259,7 +259,7 @@ def _is_writable(array: Any) -> bool:
 
 
 def _thaw(node: Any, array: Any) -> None:
-    """Make an array writable again, when the tensor that shared it is gone, and its value too."""
+    """Make an array writable again once the tensor that shared it, and its value, are gone."""
     held, memory = node(), array()
     if memory is None:
         return

@@ -1,7 +1,7 @@
-"""`torch.sparse`: matrices of which only some elements are kept, with their places (COO), or rows of places (CSR).
+"""`torch.sparse`: matrices that store only some elements, with their indices (COO) or compressed rows (CSR).
 
-The product of a sparse matrix with a dense one gathers rows and adds them up, and so does its gradient. Any other
-function sees such a tensor as the dense one that it stands for.
+The product of a sparse matrix with a dense one gathers rows and adds them, and so does its gradient. Any other function
+sees such a tensor as the dense one that it represents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wengert.torch.tensor import Base, Tensor, of
 
 
 class SparseTensor(Tensor):
-    """Values, and the places of them in a tensor of zeros."""
+    """Values, and their indices in a tensor of zeros."""
 
     def __init__(self, indices: Any, values: Any, size: Any, is_coalesced: bool = False, is_rows: bool = False) -> None:
         self._indices, self._values = of(indices, wg.int64), of(values)
@@ -65,7 +65,7 @@ class SparseTensor(Tensor):
         return self._values.node.ndim - 1
 
     def indices(self) -> Tensor:
-        """The places of the values, a row an axis."""
+        """The indices of the values, one row per axis."""
         if not self._is_coalesced and not self._is_rows:
             raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
         return self._indices
@@ -234,7 +234,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> SparseTensor:
 
 
 def to_sparse(self: Any, *args: Any, **kwargs: Any) -> SparseTensor:
-    """The elements that are not zero, with their places."""
+    """The nonzero elements, with their indices."""
     places = np.array(np.nonzero(np.asarray(Base.detach(self))))
     return SparseTensor(of(wg.tensor(places)), self[tuple(wg.tensor(row) for row in places)], self.node.shape, True)
 

@@ -1,4 +1,4 @@
-"""`torch.special`: special functions, by the names they have there."""
+"""`torch.special`: special functions, under PyTorch's names."""
 
 from __future__ import annotations
 

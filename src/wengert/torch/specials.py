@@ -1,4 +1,4 @@
-"""Special functions that `torch` has itself; `special` has these and the others."""
+"""Special functions that `torch` itself has; `special` has these and the others."""
 
 from __future__ import annotations
 

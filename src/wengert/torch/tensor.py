@@ -1,7 +1,7 @@
-"""PyTorch's Tensor: Wengert's, with PyTorch's attributes, promotion, views and writes in place.
+"""PyTorch's Tensor: Wengert's, with PyTorch's attributes, promotion, views and in-place writes.
 
-Operators and what every tensor has are here; the other methods come from the families' tables (`registry`). What is
-computed from such a tensor by any of Wengert's functions is one again (`family`).
+Operators and the members that every tensor has are here; the other methods come from the families' tables (`registry`).
+Any Wengert function of such a tensor returns one again (`family`).
 """
 
 from __future__ import annotations
@@ -306,10 +306,7 @@ other_families.append(Tensor)
 
 
 def write(x: Tensor, value: Any, is_fill: bool = False) -> Tensor:
-    """Give a tensor another value in place, cast to its dtype; what PyTorch refuses is refused.
-
-    `is_fill` says that all elements that share memory get the same value.
-    """
+    """Assign a tensor another value in place, cast to its dtype; raises wherever PyTorch does."""
     before = views.facts_of(x)
     node = value.node if isinstance(value, Base) else operand(value, before.dtype)
     if not dtypes.can_cast(node.dtype, before.dtype):

@@ -1,7 +1,7 @@
-"""`wengert torch --torch-random`: numbers drawn as PyTorch draws them on the CPU, so that a script gives its losses.
+"""`wengert torch --torch-random`: draws random numbers as PyTorch does on the CPU, so that a script has its losses.
 
-Each generator has a `random_stream.Stream` beside it, from which numbers are drawn at once, on the host: a program that
-is compiled would draw them only while it is recorded, so that is refused and the function runs as it is.
+Each generator has a `random_stream.Stream`, from which numbers are drawn immediately, on the host. A compiled program
+would draw them only while it is recorded, so compilation is refused and the function runs uncompiled.
 """
 
 from __future__ import annotations

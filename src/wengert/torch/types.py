@@ -1,4 +1,4 @@
-"""`torch.types`: what annotations of programs are made of."""
+"""`torch.types`: the types that programs use in annotations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a view does to the value it is a part of: how it is read off it, and how a value is put back into it.
+"""The operations of views: how a view is read from its base value, and how a value is written back into it.
 
-A view is a chain of these. Each is a value: a name and numbers, so that two chains can be compared and be part of a
-compiled function's key. What `read` gives of a node, `write` replaces in it.
+A view is a chain of these. Each is a plain value, a name and numbers, so that chains can be compared and be part of a
+compiled function's key. `write` replaces in a node exactly what `read` takes from it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ CHANGING = ("real", "imag", "as_real", "as_complex", "bitcast")
 
 
 def _unexpand(x: Node, part: Node, shape: Shape) -> Node:
-    """A fill of an expanded tensor is one of what was expanded: the first of each group of equal elements."""
+    """A fill of an expanded tensor fills the original: the first of each group of aliased elements."""
     new = len(shape) - x.ndim
     sizes = (*(1,) * new, *x.shape)
     return reshape(take_slice(part, (0,) * len(shape), (1,) * len(shape), sizes), x.shape)

@@ -1,12 +1,12 @@
 """Views: tensors that are a part of another one, or all of it in another shape, and change with it.
 
-A view holds the *slot* it is a part of (its root) and the chain of `ViewOp`s that lead to it, never the root's node,
-which could neither be given away nor be written over then. Its own node is derived when it is requested, and remembered
-weakly as long as the root names the same value. A write to a view gives the root another value; so gradients are right
-by construction, and all other views follow.
+A view holds the *slot* it is a part of (its root) and the chain of `ViewOp`s that lead to it, but never the root's
+node, which could then be neither donated nor overwritten. Its own node is derived on request, and cached weakly as long
+as the root names the same value. A write to a view assigns the root a new value, so gradients are right by
+construction, and all other views follow.
 
-A *detached* view (`detach()`, `.data`, a view made in `no_grad`) shares the value and not the history: it has one of
-its own if it is a leaf or was written what is tracked.
+A *detached* view (`detach()`, `.data`, a view made in `no_grad`) shares the value but not the history. It has a history
+of its own if it is a leaf or a tracked value was written to it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class View(Tensor):
 
     @property
     def view_of(self) -> tuple[Tensor, ViewOf | None]:
-        """The tensor that it is a part of, and which part; None instead where it is a leaf or has its own history."""
+        """The base tensor and the part of it; None if it is a leaf or has its own history."""
         return self._root, None if self._own is not None else ViewOf(self._chain, self._geometry, self._is_detached)
 
     @property
@@ -251,7 +251,7 @@ class View(Tensor):
         store(self._root, part, is_data)
 
     def assign(self, value: Any) -> Tensor:
-        """Give it, and what it is a part of, another value."""
+        """Assign a new value to it and to its base."""
         node = value.node if isinstance(value, Base) else operand(value, self.node.dtype, self.device)
         if node.shape != self._geometry.sizes:
             raise RuntimeError(f"assign: a slot of shape {self.shape} cannot take a value of shape {node.shape}")
@@ -262,7 +262,7 @@ class View(Tensor):
     # --- gradients --------------------------------------------------------------------------------------------------
 
     def retain_grad(self) -> None:
-        """Have a backward pass fill in `grad` of this tensor though it is no leaf."""
+        """Let a backward pass set `grad` of this tensor although it is not a leaf."""
         self._kept = self.node
         super().retain_grad()
 
@@ -382,7 +382,7 @@ def several(views: Sequence[View]) -> tuple[View, ...]:
 
 
 def leave_memory(x: Any) -> None:
-    """Have the detached views of a tensor keep its memory: it is about to share another's."""
+    """Let the detached views of a tensor keep its memory, because it is about to share another's."""
     looks = [look() for look in x._looks]
     staying = [one for one in looks if one is not None and one._root is x]
     if not staying or isinstance(x, View):
@@ -434,7 +434,7 @@ def is_tracked(x: Any) -> bool:
 
 
 def check_write(x: Tensor, tracked: bool, is_fill: bool) -> None:
-    """Refuse what PyTorch refuses to write in place."""
+    """Raise an error for in-place writes that PyTorch refuses."""
     if not is_fill and overlaps(x):
         raise RuntimeError(OVERLAP)
     if not mode().grad:

@@ -78,7 +78,7 @@ class Checkpoints:
         wait_for_checkpoint()
 
     def _keep(self, path: Path, is_best: bool) -> None:
-        """Give a checkpoint its second name if it is the best, and let go of the oldest, and of what it replaces."""
+        """Give a checkpoint its second name if it is the best, and remove the oldest and whatever it replaces."""
         if is_best:
             self._name_best(path)
         _remove(path.with_suffix("" if path.suffix else ".safetensors"))  # of the same step, by more or fewer ranks

@@ -55,7 +55,7 @@ def train(options: Namespace) -> int:
 
 
 def _trained(run: Run) -> int:
-    """Train to the end, or to a signal; rank 0 tells."""
+    """Train to the end, or until a signal; rank 0 reports."""
     is_first = current.rank == 0
     if is_first:
         _introduce(run)
@@ -76,7 +76,7 @@ def _trained(run: Run) -> int:
 
 
 def _go_on(run: Run) -> str:
-    """The command that goes on with a run."""
+    """The command that continues a run."""
     script = _script_of(run.recipe)
     return " ".join(filter(None, ("wengert train", script, f"--resume {run.out}")))
 
@@ -124,7 +124,7 @@ def generate(options: Namespace) -> int:
 
 
 def _first_text(tokenizer: Tokenizer) -> str:
-    """What a text begins with if nothing is said: a new line, or what the alphabet has instead."""
+    """The start of a generated text without a prompt: a newline, or the alphabet's substitute for it."""
     alphabet = getattr(tokenizer, "alphabet", "\n")
     return next(letter for letter in ("\n", " ", alphabet[0]) if letter in alphabet)
 
@@ -182,7 +182,7 @@ def _script_of(recipe: Recipe) -> str:
 
 
 def _require_trust(recipe: Recipe, is_trusted: bool, command: str) -> None:
-    """Raise an error where a checkpoint names a Python file: whoever made the checkpoint chose what would run."""
+    """Raise an error if a checkpoint names a Python file: its author would choose what runs here."""
     if _script_of(recipe) and not is_trusted:
         raise ArgumentError(
             f"the checkpoint names the Python file {recipe.data!r}, which would be run. If you trust it: {command}"
@@ -216,7 +216,7 @@ def _folder(options: Namespace, recipe: Recipe, checkpoint: Path | None) -> Path
 
 
 def _new_folder(out: str | None, recipe: Recipe) -> Path:
-    """The folder asked for, if it has no run yet; else a new one below `runs`."""
+    """The requested folder, if it has no run yet; else a new one in `runs`."""
     if out is not None:
         if (Path(out) / "checkpoints").exists():
             raise ArgumentError(f"{out!r} already has a run: continue it with --resume {out}, or name another folder")

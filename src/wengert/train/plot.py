@@ -79,7 +79,7 @@ def _panel(name: str, curves: Mapping[str, Curve], left: int, steps_per_epoch: f
 
 
 def _axis(name: str, places: Sequence[tuple[float, str]], left: int, below: int) -> list[str]:
-    """The name of an axis at the left, and its numbers; one at the right edge ends there."""
+    """The label of the left axis, and its numbers; a label at the right edge is right-aligned."""
     y, right = HEIGHT - BOTTOM + below, left + WIDTH - RIGHT
     parts = [f'<text x="{left + LEFT - 12}" y="{y}" text-anchor="end">{name}</text>']
     for x, text in places:
@@ -89,7 +89,7 @@ def _axis(name: str, places: Sequence[tuple[float, str]], left: int, below: int)
 
 
 def _epochs(count: float) -> list[tuple[int, str]]:
-    """The epochs that are labelled: 0, and round ones up to the last.
+    """The labelled epochs: 0, and round ones up to the last.
 
     >>> [epoch for epoch, _ in _epochs(4)], [epoch for epoch, _ in _epochs(30)]
     ([0, 1, 2, 3, 4], [0, 5, 10, 15, 20, 25, 30])

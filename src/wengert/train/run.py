@@ -113,12 +113,12 @@ class Run:
         return DataLoader(dataset, self.recipe.batch_size, pad_last=True, device=self.recipe.device, mesh=self.mesh)
 
     def _shard_parameters(self) -> None:
-        """Have ranks hold parameters in blocks, if the recipe says so; before the optimizer makes state for them."""
+        """Shard parameters over the ranks, if the recipe says so; before the optimizer creates state for them."""
         if self.mesh is not None and self.recipe.shard == 3:
             shard(self.task.model, self.mesh["data"])
 
     def _shard_state(self) -> None:
-        """Have ranks hold the optimizer's state in blocks, and the sums of gradients, as the recipe says."""
+        """Shard the optimizer's state and the sums of gradients over the ranks, as the recipe says."""
         if self.mesh is not None and self.recipe.shard >= 1:
             shard(self.optimizer.state, self.mesh["data"])
         if self.mesh is not None and self.recipe.shard >= 2:
@@ -202,7 +202,7 @@ class Run:
         return batch
 
     def _looked_at(self, update: Update) -> dict[str, float]:
-        """The means of an update's values; raises where they are not finite."""
+        """The means of an update's values; raises if they are not finite."""
         values = update.values
         with errors_at(update.step):
             means = {name: sum(float(part[name]) for part in values) / len(values) for name in values[0]}
@@ -213,7 +213,7 @@ class Run:
         return means
 
     def _raise_not_finite(self, update: Update, means: dict[str, float]) -> None:
-        """Compute the gradients again op by op, with the model as it was, to name the op that made the first NaN."""
+        """Recompute the gradients op by op, on the unchanged model, to name the op that made the first NaN."""
         wg.random.default_generator.set_state(update.random)
         before = self.task.model.state_dict()
         where = ""
@@ -295,7 +295,7 @@ class Run:
         return {name: value for name, value in self.history[-1].items() if name not in ("kind", "step")}
 
     def _check_place(self) -> None:
-        """Raise an error where a checkpoint's counts are not those of a run over this data."""
+        """Raise an error if a checkpoint's counters do not fit a run over this data."""
         begun = self.evaluated * self.updates_per_epoch
         if not begun <= self.step <= self._end_of_epoch or self.loader.next_batch >= len(self.loader):
             raise FileError(

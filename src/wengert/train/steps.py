@@ -110,7 +110,7 @@ class Steps:
     # --- evaluating ---------------------------------------------------------------------------------------------------
 
     def _evaluate(self, *batch: wg.Tensor) -> Values:
-        """The sums of the values of a batch, whose last array weighs its examples, and of the weights."""
+        """The weighted sums of a batch's values, and of its weights; the weights are the batch's last array."""
         *inputs, example_weights = batch
         with wg.no_grad(), self._precision():
             values = self._values(tuple(inputs))

@@ -1,1 +1,1 @@
-"""Engines that carry bytes between ranks, and the collectives over them."""
+"""Engines that transfer bytes between ranks, and the collectives over them."""

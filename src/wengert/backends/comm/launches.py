@@ -1,10 +1,10 @@
-"""Launches: what was put on a GPU's stream and is not done yet, watched from a thread of its own.
+"""Launches: collectives enqueued on a GPU's stream that are not done yet, watched by a separate thread.
 
-A replay takes the host a few microseconds, and whether the ranks it waits for have come shows much later. So a launch
-notes an event, and costs nothing else; the thread looks now and then. What is not done by then is told to the control
-plane as a collective that this rank is in, and counts against the deadline like one. Who is about to wait in the driver
-polls first (`drain`): the driver would keep other threads out, and signals. So does who enters a collective of arrays
-on the host: a rank is in one collective at a time, and behind `drain` there is nothing left to tell.
+A replay costs the host a few microseconds; whether the other ranks arrive shows much later. So a launch only records an
+event, and the thread polls these events. A launch that is still pending is reported to the control plane as a
+collective that this rank is in, and its deadline starts. Code that is about to block in the driver polls first
+(`drain`), because a blocked driver call would keep out other threads and signals. Code that starts a collective of host
+arrays does the same: a rank is in one collective at a time, and after `drain` none is pending.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.core.errors import DistributedError
 from wengert.core.forking import in_child, new_rlock
 
 LOOK = 0.05  # seconds between two looks
-_SPIN, _PAUSE = 2e-4, 5e-5  # seconds in which who waits for all launches polls without a pause, and between polls then
+_SPIN, _PAUSE = 2e-4, 5e-5  # seconds that `drain` polls without a pause, and the pause between polls after that
 
 
 class _Launch(NamedTuple):
@@ -32,7 +32,7 @@ class _Launch(NamedTuple):
 
 
 class Launches:
-    """The launches of this rank that are under way, the oldest first."""
+    """The pending launches of this rank, oldest first."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
@@ -44,7 +44,7 @@ class Launches:
         _all.append(self)
 
     def add(self, driver: Any, name: str, count: int, size: int, location: Location) -> None:
-        """So many collectives, of this many bytes a rank, are on a driver's stream from now on."""
+        """Record that this many collectives, of this many bytes per rank, were enqueued on a driver's stream."""
         current.collectives += count
         number = current.entered[()] = current.entered.get((), 0) + 1
         self._under_way.append(_Launch(number, name, size, location, driver.event()))
@@ -54,7 +54,7 @@ class Launches:
             self._thread.start()
 
     def drain(self) -> None:
-        """Return when all are done; a signal or the control plane can interrupt that."""
+        """Return when all launches are done; a signal or the control plane can interrupt this."""
         try:
             last = self._under_way[-1]
         except IndexError:
@@ -67,7 +67,7 @@ class Launches:
         self._tell()
 
     def forget(self) -> None:
-        """In a forked child: launches are the parent's."""
+        """In a forked child: drop the parent's launches."""
         self._under_way.clear()
         self._thread = self._told = None
 
@@ -77,11 +77,11 @@ class Launches:
             while self._thread is threading.current_thread():
                 time.sleep(LOOK)
                 self._tell()
-        except DistributedError:  # the main thread is told, too
+        except DistributedError:  # this raises in the main thread too
             return
 
     def _tell(self) -> None:
-        """Tell the control plane how far this rank came, and what it is in."""
+        """Tell the control plane this rank's progress and the collective it is in."""
         with self._telling:
             done = self._taken()
             if done is not None and done is not self._told:  # others may wait for a rank that came this far
@@ -94,7 +94,7 @@ class Launches:
                 self._enter(self._told)
 
     def _taken(self) -> _Launch | None:
-        """Take away what is done; the last of it."""
+        """Remove the launches that are done; returns the last of them."""
         last = None
         while self._under_way and self._under_way[0].until.is_done():
             last = self._under_way.popleft()

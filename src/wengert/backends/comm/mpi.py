@@ -1,11 +1,10 @@
-"""MPI, through mpi4py: processes that `mpiexec` or `srun` started.
+"""MPI, through mpi4py, for processes that `mpiexec` or `srun` started.
 
-Messages are MPI's non-blocking ones, and waiting for them is a loop in Python. So a signal, or another thread's news
-that a rank is lost, can raise while this rank waits, which a blocking call of MPI would not let happen. MPI may then
-still write to the memory of messages that were under way: that memory is kept until the process ends, and nothing is
-sent any more.
+Messages use non-blocking MPI calls, and waiting for them is a loop in Python. So a signal, or another thread's news of
+a lost rank, can raise while this rank waits, which a blocking MPI call would prevent. MPI may then still write to the
+memory of pending messages, so that memory is kept until the process ends, and nothing more is sent.
 
-MPI itself is started at most once in a process, and finalized when the process ends.
+MPI is started at most once per process, and finalized when the process ends.
 """
 
 from __future__ import annotations
@@ -30,11 +29,12 @@ _NEWS = 2.0  # seconds in which the control plane may say which rank is lost, af
 
 
 class Patience:
-    """How long a rank polls without a pause, in seconds: while it spins, no other can have its core.
+    """How long a rank polls without a pause, in seconds: while it spins, no other rank can use its core.
 
-    A chunk takes less than `LONGEST`, and where every rank has a core, spinning sees it come at once: 16 MB over two
-    ranks took 2 ms, and 13 ms with pauses. Where cores are busy it is the reverse: who spins holds up the rank that it
-    waits for (4 bytes took 0.6 ms, and 0.1 ms with pauses). After some waits that outlast it, spinning rests.
+    A chunk takes less than `LONGEST`; if every rank has its own core, spinning notices its arrival immediately: 16 MB
+    over two ranks took 2 ms, and 13 ms with pauses. On busy cores the reverse holds: a spinning rank delays the rank it
+    waits for (4 bytes took 0.6 ms, and 0.1 ms with pauses). After several waits that outlast it, spinning stops for a
+    while.
     """
 
     LONGEST = 3e-4
@@ -53,7 +53,7 @@ class Patience:
         return self.LONGEST if self.has_core else 0.0
 
     def waited(self, spin: float, outlasted: bool) -> None:
-        """A wait ended, within its spin or after."""
+        """Record that a wait ended, within its spin or later."""
         if not spin:
             return
         self._outlasted = self._outlasted + 1 if outlasted else 0
@@ -62,7 +62,7 @@ class Patience:
 
 
 class MpiEngine:
-    """MPI as this process has it: its world, and the communicators over some of its ranks."""
+    """MPI in this process: the world, and communicators over some of its ranks."""
 
     name = "mpi"
 
@@ -74,34 +74,34 @@ class MpiEngine:
         version = str(self.mpi.Get_library_version()).splitlines()[0].split(",")[0]
         self.library = " ".join(version.replace("Version:", "").split())
         self.patience = Patience()
-        self.broken = False  # whether messages are under way that nobody waits for
+        self.broken = False  # whether abandoned messages are still pending
         self._messages: Any = None
         self._made: list[MpiCommunicator] = []
         self._kept: list[Any] = []
 
     def connect(self) -> None:
-        """Get messages of our own, apart from those of other users of MPI. All ranks come here."""
+        """Create a communicator separate from other users of MPI. All ranks must call this."""
         self._messages = self.mpi.COMM_WORLD.Dup()
         self._messages.Set_errhandler(self.mpi.ERRORS_RETURN)  # an error raises, instead of ending the process
         atexit.register(self._at_exit, os.getpid())
 
     def gather(self, value: Any) -> list[Any]:
-        """Something small of every rank, on each of them."""
+        """A small value from every rank, on each of them."""
         return list(self._messages.allgather(value))
 
     def communicator(self, name: str, members: Sequence[int]) -> MpiCommunicator:
-        """This rank's end of a group of ranks; `name` is the same at all of them."""
+        """This rank's end of a group of ranks; `name` must be the same on all of them."""
         made = MpiCommunicator(self, name, members)
         self._made.append(made)
         return made
 
     def end(self, why: str) -> None:
-        """Let no communicator send any more."""
+        """Stop all sending."""
         for made in self._made:
             made.ended = made.ended or why
 
     def _at_exit(self, process: int) -> None:
-        """Finalize MPI; where this rank failed, end the others too: finalizing would wait for them."""
+        """Finalize MPI. If this rank failed, abort the others too, because finalizing would wait for them."""
         if os.getpid() != process or self.mpi.Is_finalized():
             return
         if not self.broken and not hasattr(sys, "last_value"):
@@ -121,7 +121,7 @@ class MpiEngine:
         return started
 
     def wait(self, started: list[Any], memory: Any) -> None:
-        """Wait until messages are done; whatever raises meanwhile leaves them, and what they lie on, to MPI."""
+        """Wait for messages; if anything raises meanwhile, they and their memory are left to MPI."""
         done = self.mpi.Request.Testall
         try:
             if not done(started):
@@ -162,7 +162,7 @@ class MpiCommunicator(OrderedCommunicator):
 
 
 def _imported() -> Any:
-    """mpi4py's module, which starts MPI when it is imported first."""
+    """The mpi4py module, which starts MPI on its first import."""
     if "mpi4py.MPI" not in sys.modules:
         import mpi4py
 
@@ -181,7 +181,7 @@ def _pieces(array: Array) -> list[Array]:
 
 
 def wait_for_news() -> None:
-    """An engine knows that something failed, the control plane which rank and why: it raises here if it finds out."""
+    """An engine only notices that something failed; the control plane knows which rank and why, and raises here."""
     until = time.monotonic() + _NEWS
     while communication.watcher is not None and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,11 +1,12 @@
-"""NCCL, through nccl4py: collectives of values on GPUs, as calls on the stream of each rank's GPU.
+"""NCCL, through nccl4py: collectives of values on GPUs, enqueued on the stream of each rank's GPU.
 
-Communicators are connected when a group is first used; NCCL's id goes over the control plane, so that no MPI is needed.
-A world of NCCL alone carries arrays of the host, too, by way of the GPU (`NcclCommunicator`): what is small and rare.
+Communicators are connected when a group is first used; NCCL's id travels over the control plane, so that MPI is not
+needed. In a world with NCCL only, arrays on the host go through the GPU as well (`NcclCommunicator`): they are small
+and rare.
 
-NCCL has no deadline, and a kernel whose partner is gone spins for ever. What was launched is watched (`launches`), so
-that a late replay is told like a late collective; when a rank is lost `abort` has NCCL's kernels give up, which lets
-the main thread come back from wherever it waits for the GPU.
+NCCL has no deadline, and a kernel whose partner is gone spins forever. Launches are watched (`launches`), so that a
+late replay is reported like a late collective. When a rank is lost, `abort` makes NCCL's kernels give up, which
+releases the main thread wherever it waits for the GPU.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ _SPIN, _PAUSE = 3e-4, 5e-5  # seconds in which a transfer is polled without a pa
 
 
 class Board(Watcher, Protocol):
-    """What the control plane is to an engine: a watcher, and a place for notes to other ranks."""
+    """The control plane as an engine sees it: a watcher, and short texts published to other ranks."""
 
     def publish(self, key: str, value: str) -> None:
-        """Have a text ready for whoever fetches it, on any rank."""
+        """Publish a text that any rank can fetch."""
         ...
 
     def fetch(self, key: str) -> str:
@@ -61,7 +62,7 @@ class Board(Watcher, Protocol):
 
 
 class NcclFunctions:
-    """The functions of NCCL that are used, over addresses and numbers."""
+    """The NCCL functions in use, over addresses and numbers."""
 
     def __init__(self) -> None:
         from nccl.bindings import nccl
@@ -70,20 +71,20 @@ class NcclFunctions:
         self.version = int(nccl.get_version())
 
     def unique_id(self) -> bytes:
-        """What the members of a new communicator find each other by."""
+        """The id by which the members of a new communicator find each other."""
         return bytes(self.nccl.get_unique_id())
 
     def connected(self, size: int, rank: int, unique_id: bytes) -> Any:
-        """A communicator on the current GPU; returns when all members are there."""
+        """A communicator on the current GPU; returns when all members have joined."""
         return self.nccl.comm_init_rank_scalable(size, rank, 1, bytearray(unique_id), 0)
 
     def abort(self, comm: Any) -> None:
-        """Have kernels of a communicator give up. Where graphs have captured it this does not return."""
+        """Make the kernels of a communicator give up. If graphs have captured it, this does not return."""
         self.nccl.comm_abort(comm)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Inside, calls are collected: they go on the stream as one at the end."""
+        """A context that collects calls and enqueues them together at its end."""
         self.nccl.group_start()
         try:
             yield
@@ -113,7 +114,7 @@ class NcclFunctions:
 
 @functools.cache
 def missing() -> str:
-    """What is missing for NCCL, and how to get it; nothing where it can be used."""
+    """What is missing for NCCL, and how to install it; empty if nothing is."""
     if importlib.util.find_spec("nccl") is None:
         return "nccl4py is not installed: pip install 'wengert[nccl]'"
     try:
@@ -126,7 +127,7 @@ def missing() -> str:
 
 
 def version_text(version: int) -> str:
-    """NCCL's version for people.
+    """NCCL's version as text.
 
     >>> version_text(23203)
     '2.32.3'
@@ -139,7 +140,7 @@ def _first_line(error: Exception) -> str:
 
 
 class NcclEngine:
-    """NCCL as this process has it: a communicator for every group of ranks, on this rank's GPU."""
+    """NCCL in this process: a communicator for every group of ranks, on this rank's GPU."""
 
     name = "nccl"
 
@@ -163,19 +164,19 @@ class NcclEngine:
 
     @property
     def driver(self) -> Any:
-        """The GPU of this rank, opened when it is first asked for."""
+        """The GPU of this rank, opened on first use."""
         from wengert.backends.cuda.memory import opened  # which a world of CPUs does not load
 
         return opened(self.device)
 
     def gather(self, value: Any) -> list[Any]:
-        """Something small of every rank, as JSON knows it, on each of them; the GPU has no part in that."""
+        """A small JSON value from every rank, on each of them; the GPU is not involved."""
         self._gathers += 1
         self.board.publish(f"gathered {self._gathers} {self.rank}", json.dumps(value))
         return [json.loads(self.board.fetch(f"gathered {self._gathers} {rank}")) for rank in range(self.size)]
 
     def communicator(self, name: str, members: Sequence[int]) -> NcclCommunicator:
-        """This rank's end of a group, for arrays on the host; `name` is the same at all of them."""
+        """This rank's end of a group, for arrays on the host; `name` must be the same on all of them."""
         made = NcclCommunicator(self, name, members)
         self._made.append(made)
         return made
@@ -190,7 +191,7 @@ class NcclEngine:
         return found
 
     def launched(self, driver: Any, name: str, count: int, size: int, location: Location) -> None:
-        """Collectives were put on the stream."""
+        """Record that collectives were enqueued on the stream."""
         self.check()
         self.launches.add(driver, name, count, size, location)
 
@@ -199,12 +200,12 @@ class NcclEngine:
         self.launches.drain()
 
     def check(self) -> None:
-        """Raise an error where nothing may be launched any more."""
+        """Raise an error if nothing may be launched any more."""
         if self.ended:
             raise DistributedError(f"a collective on a GPU: {self.ended}")
 
     def comm(self, members: Sequence[int]) -> Any:
-        """NCCL's communicator of some ranks, connected if necessary: then all of them come here."""
+        """NCCL's communicator of some ranks; connecting it is collective."""
         self.check()
         key = tuple(members)
         if key not in self._comms:
@@ -212,8 +213,9 @@ class NcclEngine:
         return self._comms[key]
 
     def _connected(self, members: tuple[int, ...]) -> Any:
-        """Meet the other members, with the control plane's deadline, and connect in a thread: a call of C that waits
-        for a rank that is lost meanwhile could not be interrupted.
+        """Meet the other members within the control plane's deadline, and connect in a thread.
+
+        A C call that waits for a rank that is lost in the meantime could not be interrupted.
         """
         name, board = ",".join(map(str, members)), self.board
         if self.rank == members[0]:
@@ -236,13 +238,13 @@ class NcclEngine:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def end(self, why: str) -> None:
-        """Let nothing be launched any more."""
+        """Stop all launching."""
         for made in self._made:
             made.ended = made.ended or why
         self.ended = self.ended or why
 
     def abort(self) -> None:
-        """A rank is lost: have kernels that wait for it give up. A communicator that graphs hold does not come back."""
+        """A rank is lost: make kernels that wait for it give up. A communicator that graphs hold is unusable after."""
         self.end("a rank was lost")
         for comm in self._comms.values():
             threading.Thread(target=self._abort, args=(comm,), name="wengert abort", daemon=True).start()
@@ -253,14 +255,14 @@ class NcclEngine:
             self.nccl.abort(comm)
 
     def _at_exit(self, process: int) -> None:
-        """What this rank has launched is done before it ends: others wait for its part."""
+        """Finish this rank's launches before it exits, because other ranks wait for its part."""
         if os.getpid() == process and not self.ended:
             self.drain()
 
 
 @contextmanager
 def _as_ours() -> Iterator[None]:
-    """Inside, what NCCL raises is an error of ours."""
+    """A context that turns NCCL's exceptions into ours."""
     try:
         yield
     except DistributedError:
@@ -280,7 +282,7 @@ class NcclEnd:
         self.rank, self.size = members.index(engine.rank), len(members)
 
     def _put(self, call: Callable[[Any, Any], None]) -> None:
-        """Make calls of NCCL that go on the stream together."""
+        """Enqueue NCCL calls together."""
         comm, nccl = self.engine.comm(self.members), self.engine.nccl
         with _as_ours(), nccl.together():
             call(nccl, comm)
@@ -300,13 +302,13 @@ class NcclEnd:
         self._put(call)
 
     def all_reduce_max(self, source: int, result: int, count: int, dtype: Any, stream: int) -> None:
-        """The largest over the ranks, of integers."""
+        """The maximum over the ranks, of integers."""
         kind, _ = _KINDS[np.dtype(dtype).name]
         if count:
             self._put(lambda nccl, comm: nccl.all_reduce(source, result, count, kind, _MAX, comm, stream))
 
     def all_gather(self, source: int, result: int, size: int, stream: int) -> None:
-        """The bytes of all ranks, one behind the other."""
+        """The bytes of all ranks, concatenated."""
         if size:
             self._put(lambda nccl, comm: nccl.all_gather(source, result, size, _BYTE, comm, stream))
 
@@ -317,7 +319,7 @@ class NcclEnd:
             self._put(lambda nccl, comm: nccl.reduce_scatter(source, result, count * parts, kind, _SUM, comm, stream))
 
     def ppermute(self, source: int, result: int, size: int, shift: int, stream: int) -> None:
-        """The bytes of the rank `shift` places before this one."""
+        """The bytes of the rank `shift` positions before this one."""
 
         def call(nccl: Any, comm: Any) -> None:
             nccl.send(source, size, _BYTE, (self.rank + shift) % self.size, comm, stream)
@@ -327,7 +329,7 @@ class NcclEnd:
             self._put(call)
 
     def all_to_all(self, source: int, result: int, size: int, stream: int) -> None:
-        """From every rank its block for this one."""
+        """The block that each rank has for this one."""
 
         def call(nccl: Any, comm: Any) -> None:
             for other in range(self.size):
@@ -339,7 +341,7 @@ class NcclEnd:
 
 
 class NcclCommunicator(OrderedCommunicator):
-    """One rank's end of a group, for arrays on the host, which go up to the GPU and come down on the other one."""
+    """One rank's end of a group, for arrays on the host, which are sent through the GPUs."""
 
     def __init__(self, engine: NcclEngine, name: str, members: Sequence[int]) -> None:
         super().__init__(name, members.index(engine.rank), members)
@@ -370,7 +372,7 @@ class NcclCommunicator(OrderedCommunicator):
             engine.end("an earlier collective failed, so data sent by the other ranks since then is lost")
             raise
         finally:
-            if not engine.ended:  # what is still under way may write there
+            if not engine.ended:  # pending messages may still write there
                 for place in placed:
                     driver.free(place)
 

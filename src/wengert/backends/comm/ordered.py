@@ -1,11 +1,11 @@
 """Every collective over one primitive: messages between pairs of ranks. Sums are added in the order of `tree_sum`.
 
-An engine says how bytes get from one rank to another (`transfer`), and nothing else. What is a sum, in which order it
-is added and how arrays are cut is here, so that all engines give the same bits.
+An engine only transfers bytes from one rank to another (`transfer`). Summation, its order, and the slicing of arrays
+are implemented here, so that all engines give the same bits.
 
-A large sum is a reduce-scatter and an all-gather, in chunks that stay in the cache: each rank receives its block of
-every other rank's array, adds, and sends the sum to all. The exchange of a chunk goes on together with the all-gather
-of the chunk before. A small sum is gathered whole by every rank, which adds for itself: one message in place of two.
+A large sum is a reduce-scatter and an all-gather, in chunks that fit the cache: each rank receives its block of every
+other rank's array, adds, and sends the total to all. The exchange of one chunk overlaps with the all-gather of the
+previous chunk. For a small sum, every rank gathers all arrays and adds them itself: one message instead of two.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Reduce = Callable[[Array, Sequence[Array]], None]
 _SMALL = 1 << 17  # bytes of all ranks together: below, every rank gathers all and adds for itself
 _CHUNKS = 2 << 20  # bytes that a rank works on at a time, of all ranks; 1 MB from each of two was the fastest
 _LEAST_CHUNK = 1 << 16
-_PACKED = 1 << 15  # bytes: smaller arrays of many are put side by side, which costs a copy and saves messages
+_PACKED = 1 << 15  # bytes; smaller arrays are joined, which costs a copy and saves messages
 _HALVING = 1 << 13  # bytes: blocks up to this are gathered in log2(size) steps, which costs copies and saves messages
 
 
 class OrderedCommunicator(ABC):
-    """One rank's end of a group, over messages. `members` are ranks of the world, `rank` is this one's place there."""
+    """One rank's end of a group, over messages. `members` are ranks of the world, `rank` is this one's index there."""
 
     def __init__(self, name: str, rank: int, members: Sequence[int]) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class OrderedCommunicator(ABC):
 
     @abstractmethod
     def transfer(self, sends: Sequence[Message], receives: Sequence[Message], tag: int) -> None:
-        """Send and receive these messages; returns when all are done. Those of a pair of ranks arrive in order.
+        """Send and receive these messages; returns when all are done. Messages between two ranks arrive in order.
 
         A tag is a number below 2**15, the same at both ends.
         """
@@ -70,11 +70,11 @@ class OrderedCommunicator(ABC):
         return self._watched("all_reduce", _bytes(xs), lambda tag: self._all_reduce(xs, out, tag))
 
     def all_reduce_max(self, x: Array) -> Array:
-        """The largest over the ranks, on each of them; NaN where one has NaN."""
+        """The maximum over the ranks, on each of them; NaN if one rank has NaN."""
         return self._watched("all_reduce_max", x.nbytes, lambda tag: self._all_reduce([x], None, tag, _largest))[0]
 
     def all_gather(self, x: Array, axis: int, out: Array | None = None) -> Array:
-        """The values of all ranks side by side along an axis, in order; in `out`, if that is given."""
+        """The values of all ranks joined along an axis, in rank order; in `out`, if that is given."""
         return self._watched("all_gather", x.nbytes, lambda tag: self._all_gather(x, axis, out, tag))
 
     def reduce_scatter(self, x: Array, axis: int, out: Array | None = None) -> Array:
@@ -82,11 +82,11 @@ class OrderedCommunicator(ABC):
         return self._watched("reduce_scatter", x.nbytes, lambda tag: self._reduce_scatter(x, axis, out, tag))
 
     def ppermute(self, x: Array, shift: int) -> Array:
-        """The value of the rank `shift` places before this one, around the ring."""
+        """The value of the rank `shift` positions before this one, around the ring."""
         return self._watched("ppermute", x.nbytes, lambda tag: self._ppermute(x, shift, tag))
 
     def all_to_all(self, x: Array, split: int, join: int) -> Array:
-        """A block of every rank, cut along `split` and put side by side along `join`: this rank's, in their order."""
+        """Blocks from every rank, split along `split` and joined along `join` in rank order."""
         return self._watched(
             "all_to_all", x.nbytes, lambda tag: _side_by_side(self._exchanged(_cut(x, split, self.size), tag), join)
         )
@@ -100,7 +100,7 @@ class OrderedCommunicator(ABC):
             self._under_watch("message", x.nbytes, lambda: self.transfer([(target, x)], [], tag), pair)
 
     def receive(self, shape: tuple[int, ...], dtype: Any, source: int) -> Array:
-        """What one rank sends, in the order in which it does."""
+        """The next value that one rank sends to this one."""
         x = recycler.empty(shape, np.dtype(dtype))
         tag = self._message_tag(source, self.rank, x)
         if x.size:
@@ -109,27 +109,27 @@ class OrderedCommunicator(ABC):
         return x
 
     def _message_tag(self, source: int, target: int, x: Array) -> int:
-        """The tag of a message that only two ranks know of: it has a number among those from one to the other."""
+        """The tag of a point-to-point message: its sequence number between the two ranks."""
         number = self._messages[source, target] = self._messages.get((source, target), 0) + 1
         return self._tag(f"{source} to {target} {number}", x.nbytes)
 
     def barrier(self) -> None:
-        """Returns when all ranks have come here."""
+        """Returns when all ranks have called it."""
         self._watched("barrier", 1, lambda tag: self._gathered(np.zeros(1, np.uint8), tag))
 
     def _watched(self, name: str, size: int, compute: Callable[[int], Result]) -> Result:
-        """Compute, with a tag, what all ranks of the group compute together, of this many bytes a rank."""
+        """Run, with a tag, an operation that all ranks of the group share, of this many bytes per rank."""
         self._calls += 1
         tag = self._tag(f"{self._calls} {name}", size)
         ranks = () if self.size == current.size else tuple(self.members)
         return self._under_watch(name, size, lambda: compute(tag), ranks)
 
     def _tag(self, key: str, size: int) -> int:
-        """Ranks that are in different collectives wait for each other (until a deadline), and mix up nothing."""
+        """Ranks in different collectives then wait for each other (until a deadline) instead of mixing their data."""
         return zlib.crc32(f"{self.name} {key} {size}".encode()) & 0x7FFF
 
     def _under_watch(self, name: str, size: int, compute: Callable[[], Result], ranks: tuple[int, ...]) -> Result:
-        """Compute, and tell the watcher. Where this raises, the rank has not left the collective: the world is over."""
+        """Run under the watcher. If this raises, the rank has not left the collective, and the world ends."""
         if self.ended:
             raise DistributedError(f"{name} over {self.name}: {self.ended}", current.location)
         communication.drain()  # ranks carry out one collective after the other, wherever values lie
@@ -148,7 +148,7 @@ class OrderedCommunicator(ABC):
     def _all_reduce(
         self, xs: Sequence[Array], out: Sequence[Array] | None, tag: int, reduce: Reduce = tree_sum_into
     ) -> list[Array]:
-        """Reduce arrays, the small ones put side by side and large ones where they lie."""
+        """Reduce arrays: small ones joined, large ones in place."""
         totals = [recycler.empty(x.shape, x.dtype) for x in xs] if out is None else list(out)
         size = _bytes(xs)
         is_small = size * self.size <= _SMALL
@@ -187,9 +187,9 @@ class OrderedCommunicator(ABC):
         tag: int,
         reduce: Reduce,
     ) -> None:
-        """Reduce over all ranks what each has for this one; then gather the totals of all ranks, if there are some.
+        """Reduce this rank's block over all ranks; then gather the totals of all ranks, if requested.
 
-        Totals may lie where the blocks do: what is overwritten was sent before.
+        Totals may share memory with the blocks: whatever is overwritten has been sent.
         """
         own, gathers = blocks[self.rank], bool(totals)
         chunk = max(_LEAST_CHUNK, _CHUNKS // self.size) // own.dtype.itemsize
@@ -209,7 +209,7 @@ class OrderedCommunicator(ABC):
                 reduce(part, [of_rank[k] for of_rank in parts])
 
     def _received(self, elements: int, dtype: np.dtype[Any]) -> Array:
-        """Memory for a chunk from every rank, kept from call to call: fresh pages cost as much as the message."""
+        """Memory for a chunk from every rank, reused between calls: fresh pages cost as much as the message."""
         needed = self.size * elements * dtype.itemsize
         if self._scratch.size < needed:
             self._scratch = np.empty(needed, np.uint8)
@@ -238,7 +238,7 @@ class OrderedCommunicator(ABC):
         return whole
 
     def _gathered_by_doubling(self, x: Array, whole: Array, tag: int) -> Array:
-        """Bruck's algorithm: after each step a rank has twice as many blocks, those from its own on."""
+        """Bruck's algorithm: every step doubles the number of blocks that a rank has, starting from its own."""
         have = np.empty_like(whole)
         have[0] = x
         count = 1
@@ -252,7 +252,7 @@ class OrderedCommunicator(ABC):
         return whole
 
     def _exchanged(self, blocks: Array, tag: int) -> Array:
-        """From every rank its block for this one, stacked."""
+        """The block that each rank has for this one, stacked."""
         result = recycler.empty(blocks.shape, blocks.dtype)
         result[self.rank] = blocks[self.rank]
         self.transfer(self._others(_apart(blocks)), self._others(_apart(result)), tag)
@@ -268,13 +268,13 @@ class OrderedCommunicator(ABC):
         return result
 
     def _others(self, blocks: Sequence[Sequence[Array]]) -> list[Message]:
-        """The pieces of the other ranks' blocks that are not empty, those after this one first: not all turn to 0."""
+        """The nonempty pieces of other ranks' blocks, starting after this rank, so that not all begin with rank 0."""
         ranks = [(self.rank + k) % self.size for k in range(1, self.size)]
         return [(k, piece) for k in ranks for piece in blocks[k] if piece.size]
 
 
 class JoinedArrays:
-    """Flat arrays as if they lay side by side: a slice of them is a list of views.
+    """Flat arrays treated as one concatenated array: a slice of it is a list of views.
 
     >>> [piece.tolist() for piece in JoinedArrays([np.arange(3), np.arange(10, 14)])[2:5]]
     [[2], [10, 11]]
@@ -307,12 +307,12 @@ def _largest(out: Array, parts: Sequence[Array]) -> None:
 
 
 def _rows(stacked: Array) -> Array:
-    """What is stacked, flat: a view."""
+    """A stack, flattened: a view."""
     return stacked.reshape(stacked.shape[0], -1)
 
 
 def _apart(stacked: Array) -> list[list[Array]]:
-    """The blocks that are stacked, flat, each as one piece."""
+    """The stacked blocks, each flattened to one piece."""
     return [[row] for row in _rows(stacked)]
 
 
@@ -323,7 +323,7 @@ def _cut(x: Array, axis: int, count: int) -> Array:
 
 
 def _side_by_side(blocks: Array, axis: int) -> Array:
-    """Stacked blocks side by side along an axis."""
+    """Stacked blocks, joined along an axis."""
     count, *shape = blocks.shape
     shape[axis] *= count
     return np.ascontiguousarray(np.moveaxis(blocks, 0, axis)).reshape(shape)

@@ -1,7 +1,7 @@
-"""The communication thread: collectives go on in it while the main thread computes.
+"""The communication thread: it runs collectives while the main thread computes.
 
-There is one, so that collectives keep their order. Waiting for it can be interrupted, by a signal or by the news that a
-rank is lost, which a blocking call could not.
+There is only one, so that collectives keep their order. A signal or the news of a lost rank can interrupt waiting for
+it, unlike a blocking call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOOK = 0.05  # seconds after which a waiting thread looks whether something was
 
 
 class Pending:
-    """A call that the thread makes; `result` waits for it."""
+    """A call that the thread will make; `result` waits for it."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -34,7 +34,7 @@ class Pending:
         self._done.set()
 
     def result(self) -> Any:
-        """What the call gave, or raised."""
+        """The call's result; raises what it raised."""
         while not self._done.wait(_LOOK):
             pass
         if self._error is not None:
@@ -46,7 +46,7 @@ _calls: queue.SimpleQueue[Pending] | None = None
 
 
 def begin(call: Callable[[], Any]) -> Pending:
-    """Have the thread make a call, after those begun before."""
+    """Queue a call in the thread, after those queued before."""
     global _calls
     if _calls is None:
         _calls = queue.SimpleQueue()

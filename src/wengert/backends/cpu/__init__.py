@@ -1,1 +1,1 @@
-"""The CPU: plans built as C by the system compiler, and run on NumPy arrays."""
+"""The CPU: plans built as C with the system compiler, and run on NumPy arrays."""

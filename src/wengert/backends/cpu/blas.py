@@ -1,4 +1,4 @@
-"""The BLAS inside NumPy: its matrix products as addresses that C can call, and the number of its threads."""
+"""The BLAS inside NumPy: its matrix products as addresses for C, and its number of threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wengert.core.forking import in_child, new_lock
 
 
 class Blas(NamedTuple):
-    """Addresses of the matrix products by letter, and functions that set and tell the number of threads."""
+    """Addresses of the matrix products by letter, and functions that set and get the number of threads."""
 
     products: Mapping[str, int]
     set_threads: Callable[[int], Any]
@@ -23,7 +23,7 @@ class Blas(NamedTuple):
 
 @functools.cache
 def blas() -> Blas | None:
-    """NumPy's own OpenBLAS, if it has one with 64-bit integers that can be found."""
+    """NumPy's own OpenBLAS, if it can be found and has 64-bit integers."""
     folder = Path(np.__file__).parent.parent / "numpy.libs"
     for path in folder.glob("*openblas*"):
         library = ctypes.CDLL(str(path))
@@ -39,7 +39,7 @@ def blas() -> Blas | None:
 
 
 def addresses() -> list[ctypes.c_void_p]:
-    """What a library of C takes of it: the products of float32, float64, complex64 and complex128, or NULL each."""
+    """The products of float32, float64, complex64 and complex128 for a C library; NULL where missing."""
     found = blas()
     return [ctypes.c_void_p(found.products[letter] if found else None) for letter in "sdcz"]
 
@@ -49,7 +49,7 @@ def _address(function: Any) -> int:
 
 
 class _SingleThreaded:
-    """Inside, BLAS is on one thread: ours share the work. Several may be inside; the last to go sets it back."""
+    """A context with BLAS on one thread, because our threads share the work. Reentrant; the last exit restores it."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -72,7 +72,7 @@ class _SingleThreaded:
                 found.set_threads(self._before)
 
     def stay(self) -> None:
-        """Have BLAS on one thread from here on, whoever was inside."""
+        """Keep BLAS on one thread from now on, regardless of contexts."""
         self._inside = 0
         if blas.cache_info().currsize and (found := blas()) is not None:
             found.set_threads(1)

@@ -28,20 +28,20 @@ random.drawer = draws.fill
 
 
 class HostDevice:
-    """The CPU, and the memory that NumPy's arrays lie in."""
+    """The CPU, and the memory of NumPy's arrays."""
 
     name = HOST
     dlpack_device = (1, 0)
 
     @property
     def model(self) -> str:
-        """What the system calls the processor."""
+        """The system's name for the processor."""
         return platform.processor() or platform.machine()
 
     # --- arrays -----------------------------------------------------------------------------------------------------
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """A new array, with anything in it."""
+        """A new, uninitialised array."""
         return recycler.empty(shape, dtype)
 
     def upload(self, array: Array) -> Array:
@@ -57,27 +57,27 @@ class HostDevice:
         np.copyto(target, source)
 
     def is_sole(self, array: Array) -> bool:
-        """Whether everything that reads an array's memory refers to this very array: its references tell who does."""
+        """Whether everything that uses an array's memory refers to this very array, by its reference count."""
         return is_sole_base(array)
 
     def owns_memory(self, array: Array) -> bool:
-        """Whether an array is no view of another, and `is_sole`."""
+        """Whether an array is not a view, and `is_sole`."""
         return type(array.base) is not np.ndarray and is_sole_base(array)
 
     def view(self, node: Node, array: Array) -> Array:
-        """What a slice or reshape makes of an array without a copy."""
+        """A slice or reshape of an array without a copy."""
         found: Array = node.op.run([array], node)
         return found
 
     def places(self, array: Array) -> Array:
-        """The places, in memory's order, of elements that are not zero."""
+        """The indices of nonzero elements, in memory order."""
         found: Array = np.flatnonzero(array.astype(np.float32) if array.dtype in HALF else array)
         return found
 
     # --- computing --------------------------------------------------------------------------------------------------
 
     def can_compile(self) -> bool:
-        """Whether there is a C compiler; says once if there is none."""
+        """Whether there is a C compiler; warns once if there is none."""
         return toolchain.has_compiler()
 
     def interpret(
@@ -89,26 +89,26 @@ class HostDevice:
         tf32: bool,
         check: bool,
     ) -> None:
-        """Give each node of `order` its buffer by its reference; those not in `keep` lose it after their last use."""
+        """Give each node of `order` its buffer by its reference; nodes not in `keep` are freed after their last use."""
         reference.run(order, keep, failure)
 
     def target(self, *, tf32: bool = False, budget: int | None = None) -> Target:
-        """The CPU as what a graph is compiled for."""
+        """The CPU as a compilation target."""
         return Target(self.name, budget=budget)
 
     def codegen(self, tuning: float = 0.0) -> MakeCodegen:
-        """What generates C. There are no candidates to time."""
+        """The C code generator. There are no candidates to time."""
         return CCodegen
 
     def build(self, plan: Plan) -> Program:
-        """The program of a plan in C."""
+        """The C program of a plan."""
         return CpuProgram(plan)
 
     def synchronize(self) -> None:
-        """The host has done what it was given when a call returns."""
+        """Does nothing: the host's work is done when a call returns."""
 
     def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
-        """The seconds that some work takes, the least of several runs."""
+        """The seconds that some work takes, the minimum of several runs."""
         best = float("inf")
         for _ in range(repeats):
             start = perf_counter()
@@ -119,7 +119,7 @@ class HostDevice:
     # --- exchange ---------------------------------------------------------------------------------------------------
 
     def to_dlpack(self, array: Array, *, stream: Any = None, **options: Any) -> Any:
-        """A DLPack capsule with an array, as NumPy makes it."""
+        """A DLPack capsule with an array, made by NumPy."""
         if array.dtype is bfloat16:
             raise DTypeError("DLPack through NumPy has no bfloat16; pass t.to(wg.float32)")
         if min(array.strides, default=0) < 0:  # a flipped view: PyTorch would end the process
@@ -131,7 +131,7 @@ class HostDevice:
         return array.__dlpack__(stream=stream, **options)
 
     def borrow(self, x: Any) -> Array:
-        """A NumPy array on the memory of another library's array."""
+        """A NumPy array over the memory of another library's array."""
         return np.from_dlpack(x)
 
     def array_interface(self, array: Array, holder: Any) -> dict[str, Any]:

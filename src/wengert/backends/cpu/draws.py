@@ -1,7 +1,6 @@
-"""Large draws by C: the bits that the reference of `random_bits` computes, in a tenth of the time.
+"""Large draws in C: the same bits as the reference of `random_bits`, in a tenth of the time.
 
-They are integers, so they are the same. What numbers are made of them by NumPy stays as it is, with its logarithm and
-its cosine.
+The bits are integers, so they are identical. NumPy still converts them to numbers, with its own logarithm and cosine.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ void wg_draw(uint32_t *words, int64_t blocks, uint32_t key0, uint32_t key1, uint
 
 
 def fill(words: np.ndarray[Any, Any], key: Any, counter: Any, stream: int) -> bool:
-    """Put the words of a draw into a contiguous array (blocks, 4); false where there is no compiler."""
+    """Fill a contiguous array (blocks, 4) with the words of a draw; False if there is no compiler."""
     draw = _function()
     if draw is not None:
         draw(words.ctypes.data, len(words), int(key[0]), int(key[1]), int(counter), stream)
@@ -34,7 +33,7 @@ def fill(words: np.ndarray[Any, Any], key: Any, counter: Any, stream: int) -> bo
 
 @functools.cache
 def _function() -> Any:
-    """The C function; None where none can be built."""
+    """The C function; None if it cannot be built."""
     if toolchain.compiler() is None:
         return None
     try:

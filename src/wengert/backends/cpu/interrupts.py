@@ -1,4 +1,7 @@
-"""Ctrl-C in a loop of C: what a signal raises while a program runs is raised when it returns (`loops.h`)."""
+"""Ctrl-C during a C loop: an exception that a signal handler raises meanwhile is raised when the program returns.
+
+See `loops.h`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ Raised = Any
 
 
 def connect(library: ctypes.CDLL) -> Raised:
-    """Have a library's loops look at signals; where it keeps what they raise."""
+    """Let a library's loops check for signals; returns where it keeps what they raise."""
     python = (ctypes.c_void_p * len(_FUNCTIONS)).in_dll(library, "wg_python")
     python[:] = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     return (ctypes.c_void_p * 3).in_dll(library, "wg_raised")
 
 
 def raise_kept(raised: Raised) -> None:
-    """Raise what a signal raised, if one did."""
+    """Raise the exception of a signal handler, if there was one."""
     if raised is None or not raised[0]:
         return
     kept = [ctypes.c_void_p(value) for value in raised]

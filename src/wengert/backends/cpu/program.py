@@ -1,7 +1,7 @@
 """The CPU: a plan as one C program over one arena.
 
-In: a plan. Out: a Program that computes its outputs from arrays. Its C is built as one library; ops without C are
-computed by their references, in between.
+In: a plan. Out: a Program that computes its outputs from arrays. Its C is built as one library; ops without C run their
+references in between.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NOTHING: Mapping[int, np.ndarray[Any, Any]] = {}
 
 
 class CpuProgram:
-    """A compiled graph: call it with arrays for the inputs."""
+    """A compiled graph; call it with arrays for the inputs."""
 
     is_compiled, language, device = True, "C", HOST
     apart = False  # whether every step is a piece of its own
@@ -84,7 +84,7 @@ class CpuProgram:
         self.lock = new_lock()
 
     def _plan_results(self) -> None:
-        """Which outputs need memory of their own, and where all of them lie."""
+        """Which outputs need their own memory, and where all outputs lie."""
         self.made = self.plan.buffers.made
         first = {storage(node): k for k, node in reversed(list(enumerate(self.graph.outputs)))}
         self.made_as = [first[node] for node in self.made]
@@ -96,7 +96,7 @@ class CpuProgram:
     # --- text -----------------------------------------------------------------------------------------------------
 
     def described(self) -> str:
-        """How many functions of loops there are, and which ops are computed by their references."""
+        """The number of loop functions, and the ops that run their references."""
         count = len(self.codegen.functions)
         lines = [f"{count} distinct C kernel{'' if count == 1 else 's'} (identical ones are shared)"]
         references = [step.host_op.op.name for step in self.steps if step.host_op is not None]
@@ -120,7 +120,7 @@ class CpuProgram:
         return "\n".join([*told, text, "", *functions]).strip()
 
     def _text(self) -> tuple[list[str], list[Any]]:
-        """The C of the program, and its pieces in order: names of functions, and nodes for their references."""
+        """The C of the program, and its pieces in order: function names, and nodes that run their references."""
         pieces: list[Any] = []
         bodies: list[list[str]] = []
         overwriting = False  # whether a piece has begun that overwrites a user's arrays: whatever fails does so before
@@ -155,13 +155,13 @@ class CpuProgram:
         return [*units, main + runs], pieces
 
     def _loops_text(self) -> str:
-        """The loops that call their bodies, and where these find constants."""
+        """The loops that call their bodies, and the addresses of the bodies' constants."""
         loops, constants = self.codegen.loops, self.codegen.constants
         held = f"void *wg_constants[{len(constants)}];\n" if constants else ""
         return held + "\n".join([*loops.values(), "#undef scratch\n"]) if loops else ""
 
     def _defined(self) -> dict[str, Function]:
-        """The functions by name, those that the threads of a region share among them."""
+        """The functions by name, shared by the threads of a region."""
         functions = self.codegen.functions
         several = [(plan, region) for plan in nested(self.plan) for region in plan.regions if len(region) > 1]
         codes = [plan.steps[number].code for plan, region in several for number in region]
@@ -192,13 +192,13 @@ class CpuProgram:
         return lambda pointers, arena, table, results: function(pointers, arena)
 
     def call_of(self, part: Node | Start | Wait) -> Callable[..., None]:
-        """What carries out an op in Python, or starts or ends a collective."""
+        """The Python call that runs an op, or starts or ends a collective."""
         if isinstance(part, Node):
             return self._reference(part)
         return self._start(part) if isinstance(part, Start) else self._wait(part)
 
     def _start(self, part: Start) -> Callable[..., None]:
-        """What has the communication thread begin a collective."""
+        """A call that starts a collective on the communication thread."""
         node = part.node
         assert node is not None
         out = self._out(node)
@@ -210,7 +210,7 @@ class CpuProgram:
         return run
 
     def _wait(self, part: Wait) -> Callable[..., None]:
-        """What waits for a collective and takes its result."""
+        """A call that waits for a collective and stores its result."""
         node = part.node
         assert node is not None
         out = self._out(node)
@@ -227,7 +227,7 @@ class CpuProgram:
         return run
 
     def _reference(self, node: Node) -> Callable[..., None]:
-        """What computes an op by its NumPy reference, reading and writing the program's memory."""
+        """A call that computes an op by its NumPy reference, in the program's memory."""
         out = self._out(node)
 
         def run(pointers: Any, arena: Any, table: Sequence[Any], results: dict[Node, Any]) -> None:
@@ -250,7 +250,7 @@ class CpuProgram:
         return run
 
     def _out(self, node: Node) -> Callable[[Sequence[Any]], Any] | None:
-        """What finds the arrays that an op's reference is to write to; None for one that returns its result."""
+        """A function that finds the arrays that an op's reference writes to; None if it returns its result."""
         if not node.op.into:
             return None
         if not isinstance(node.dtype, tuple):
@@ -271,7 +271,7 @@ class CpuProgram:
     ) -> list[np.ndarray[Any, Any]]:
         """The outputs, computed from arrays for the inputs; those numbered in `owned` may be overwritten.
 
-        `spare` has arrays that some outputs, by number, may be written to.
+        `spare` has arrays for some outputs, by number.
         """
         given = [_contiguous(array) for array in arrays]
         for source in self.plan.donated.values():
@@ -296,35 +296,33 @@ class CpuProgram:
         return self._results(table)
 
     def replay(self, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
-        """The program on the memory of its last call, but for these inputs and outputs, if that is all it needs."""
+        """The program on the memory of its last call, except for these inputs and outputs, if it needs nothing else."""
         return CpuReplay.of(self, inputs, outputs)
 
     def _made(self, node: Node, k: int, spare: Mapping[int, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """Memory for output k: a spare array if nothing can fail any more when it is written."""
+        """Memory for output k: a spare array, if nothing can fail after it is written."""
         if k in spare and node in self.overwriting:
             return spare[k]
         return recycler.empty(self.graph.outputs[k].shape, node.dtype)
 
     def has_failed(self) -> bool:
-        """Raise what a signal raised meanwhile; else it was an index out of range."""
+        """Raise a pending exception of a signal handler; otherwise an index was out of range."""
         interrupts.raise_kept(self.raised)
         return True
 
     def _raise_by_reference(self, arrays: Sequence[np.ndarray[Any, Any]]) -> NoReturn:
-        """Say what a kernel found wrong: the graph is computed again by the references, until one raises."""
+        """Report what a kernel found wrong: rerun the graph by the references until one raises."""
         values: dict[Node, Any] = dict(zip(self.graph.inputs, arrays))
         with np.errstate(all="ignore"):
             for node in self.graph.nodes:
-                if (
-                    node.op.collective
-                ):  # which the other ranks do not repeat; what is wrong with an index is seen without
+                if node.op.collective:  # other ranks do not repeat it; a wrong index shows without it
                     values[node] = np.zeros(node.shape, node.dtype)
                     continue
                 values[node] = apply_here(node, [values.get(source, source.buffer) for source in node.sources])
         raise OutOfRangeError("a kernel found an index out of range that its reference did not")
 
     def _results(self, table: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """The outputs. What is an input, a constant or an output already is copied: results never alias."""
+        """The outputs. One that is also an input, a constant or another output is copied: results never alias."""
         results = []
         for slot, shape, is_free in self.returned:
             array = table[slot]
@@ -342,7 +340,7 @@ class CpuProgram:
 
 
 def _contiguous(array: Any) -> np.ndarray[Any, Any]:
-    """The array if its elements lie one after another, else a copy in which they do."""
+    """The array if it is contiguous, else a contiguous copy."""
     array = array if isinstance(array, np.ndarray) else np.array(array)
     return array if array.flags.c_contiguous else recycler.copy(array)
 
@@ -352,12 +350,12 @@ def _is_loops(step: Step) -> bool:
 
 
 def build(graph: Graph, pairs: Sequence[tuple[int, int]] = (), off: Collection[str] = ()) -> CpuProgram:
-    """The program of an optimised graph; `pairs` are inputs and the outputs that take their place, by number."""
+    """The program of an optimised graph; `pairs` are inputs and the outputs that replace them, by number."""
     return CpuProgram(planned(graph, HOST_TARGET, CCodegen, pairs, off))
 
 
 def kernel_units(functions: Mapping[str, Function]) -> list[str]:
-    """Functions as C, in units of about the same length, as many as there are threads to compile them."""
+    """C functions split into compilation units of about equal length, one per compiling thread."""
     units: list[list[str]] = [[] for _ in range(min(thread_count(), -(-len(functions) // 4)))]
     headers: list[dict[str, None]] = [{} for _ in units]
     texts = [(function.named(name), function.headers) for name, function in functions.items()]
@@ -369,12 +367,12 @@ def kernel_units(functions: Mapping[str, Function]) -> list[str]:
 
 
 def prelude(headers: Iterable[str]) -> str:
-    """What a unit begins with: the headers that all need, and those of its functions."""
+    """The start of a unit: the headers that all units need, and those of its functions."""
     return PRELUDE + "".join(f'#include "{header}"\n' for header in headers)
 
 
 def aligned(size: int) -> np.ndarray[Any, Any]:
-    """Bytes that begin on a cache line."""
+    """Bytes aligned to a cache line."""
     raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + size]

@@ -1,9 +1,9 @@
-"""Memory for large results, used again. Fresh memory is mapped page by page as it is written to, which takes longer
-than most kernels take to write it.
+"""Reused memory for large results.
 
-`recycler.empty` gives arrays. When nothing refers to such an array any more, no view of it either, its memory comes
-back and serves the next array of its size. What waits so never makes all of it more than was in use at once before, and
-what nobody asks for is let go after a while.
+Fresh memory is mapped page by page on first write, which takes longer than most kernels take to write it.
+`recycler.empty` gives arrays. When nothing refers to such an array or a view of it any more, its memory serves the next
+array of its size. Unused memory never raises the total above the previous peak in use, and memory that is not requested
+again is freed after a while.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 class MappedMemory(mmap.mmap):
-    """What one array at a time lies on. Views of that array refer to the array: its base is no array."""
+    """The memory below one array at a time. Views of that array refer to the array: its base is not an array."""
 
 
 class _Waiting(NamedTuple):
@@ -41,7 +41,7 @@ class _Waiting(NamedTuple):
 
 
 class Recycler:
-    """Memory that arrays lie on, and such that waits for the next one.
+    """Memory in use by arrays, and memory that waits for the next one.
 
     >>> recycler = Recycler()
     >>> first = recycler.empty((512, 512), np.dtype("float32"))
@@ -61,15 +61,15 @@ class Recycler:
         self._waiting: list[_Waiting] = []  # those that wait for longest first
         self._returned: deque[MappedMemory] = deque()  # finalizers run at any time, in any thread
         self._requests = 0
-        self._is_stale = False  # whether what waits is to be let go
+        self._is_stale = False  # whether unused memory should be freed
         self._lock = new_lock()
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Array:
-        """An array without content, like `np.empty`."""
+        """An uninitialised array, like `np.empty`."""
         return self.maker(shape, dtype)()
 
     def maker(self, shape: Shape, dtype: np.dtype[Any]) -> Callable[[], Array]:
-        """What makes such arrays, without looking at their size each time."""
+        """A function that makes such arrays without computing their size each time."""
         size = math.prod(shape) * dtype.itemsize
         if size < LARGE:
             return partial(np.empty, shape, dtype)
@@ -88,7 +88,7 @@ class Recycler:
         return copy
 
     def clear(self) -> None:
-        """Let go of what waits; during a request, when a garbage collection may ask for it, at the next one."""
+        """Free unused memory; during a request (a garbage collection may call this) it is deferred to the next one."""
         self._is_stale = True
         if self._lock.acquire(blocking=False):
             try:
@@ -119,7 +119,7 @@ class Recycler:
         return _mapped(size) if latest is None else latest.memory
 
     def _collect(self) -> None:
-        """What came back waits from now on."""
+        """Take back memory that was released."""
         while self._returned:
             memory = self._returned.popleft()
             self._waiting.append(_Waiting(memory, self._requests))
@@ -127,7 +127,7 @@ class Recycler:
             self.kept += len(memory)
 
     def _shrink(self) -> None:
-        """Let go of what is too much, and of what nobody asks for."""
+        """Free excess memory, and memory that is no longer requested."""
         while self._waiting and (
             self.lent + self.kept > self.most or self._requests - self._waiting[0].since > FORGOTTEN_AFTER
         ):
@@ -146,14 +146,14 @@ recycler = Recycler()
 
 
 def give_back() -> None:
-    """Let the C library return to the system what was freed: small arrays it keeps, as much as were in use at once."""
+    """Let the C library return freed memory to the system: it keeps small arrays, up to their peak in use."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
 
 
 def is_sole_base(array: Array) -> bool:
-    """Whether whatever looks at an array's memory refers to this very array: its references tell who does.
+    """Whether everything that uses an array's memory refers to this very array, by its reference count.
 
     A view of a view refers to the array below both, so that must be this one, or one that only this one refers to.
     """

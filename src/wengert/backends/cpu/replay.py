@@ -1,8 +1,8 @@
-"""The CPU's part of the fast path: a program called again on its last call's memory, but for some inputs and outputs.
+"""The CPU's part of the fast path: call a program again on its last call's memory, with some inputs and outputs moved.
 
-Nothing is looked up but where these lie: their addresses are put into the table that the last call left, and the
-program's C runs, all in one call of `wg_again` (`kernels/table.h`). Where references come between (collectives, which
-carry values to other ranks), it is one such call for what lies between two of them.
+Only the addresses of these are looked up: they are put into the pointer table of the last call, and the program's C
+runs, all in one call of `wg_again` (`kernels/table.h`). If references run in between (collectives, which send values to
+other ranks), there is one such call for each piece of C between them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Again(ctypes.Structure):
 class CpuReplay:
     """Replays a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
 
-    Whoever calls this sees to it that everything else is where the last call of the program left it.
+    The caller guarantees that everything else is where the program's last call left it.
     """
 
     def __init__(self, program: CpuProgram, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ class CpuReplay:
         self.table = _fixed(program, self.moving) if len(self.stages) > 1 else []
 
     def _stages(self, program: CpuProgram) -> list[int | Callable[..., None]]:
-        """What is done one after another: addresses of pieces of C, the first with the table, and references."""
+        """The stages of a replay in order: addresses of pieces of C, the first with the table, and references."""
         stages: list[int | Callable[..., None]] = []
         pieces: list[str] = []
         for piece, call in zip(program.pieces, program.calls):
@@ -69,7 +69,7 @@ class CpuReplay:
         return stages
 
     def _c_stage(self, names: Sequence[str], moving: Sequence[int]) -> int:
-        """The address of what `wg_again` is told: to fill in the table at some places, and to run some pieces."""
+        """The address of the arguments of `wg_again`: which table entries to set, and which pieces to run."""
         functions = [ctypes.cast(getattr(self.program.library, name), ctypes.c_void_p) for name in names]
         pieces = (ctypes.c_void_p * len(functions))(*[function.value for function in functions])
         places = (ctypes.c_long * len(moving))(*moving)
@@ -80,16 +80,16 @@ class CpuReplay:
 
     @staticmethod
     def of(program: CpuProgram, inputs: Sequence[int], outputs: Sequence[int]) -> CpuReplay | None:
-        """The replay, or None for a program in which more has to be made than these outputs."""
+        """The replay, or None for a program that has to make more than these outputs."""
         if program.apart or not program.copied.issubset(inputs) or not set(program.made_as).issuperset(outputs):
             return None
         return CpuReplay(program, inputs, outputs)
 
     def refresh(self) -> None:
-        """The program reads everything where it lies."""
+        """Does nothing: the program reads everything in place."""
 
     def run(self, arrays: Sequence[Array], made: Sequence[Array]) -> bool:
-        """Compute the outputs from arrays for the inputs; not if an index was out of range."""
+        """Compute the outputs from arrays for the inputs; returns False if an index was out of range."""
         program = self.program
         table = (*map(np.ascontiguousarray, arrays), *made)
         with program.lock:
@@ -101,7 +101,7 @@ class CpuReplay:
         return not (failed and program.has_failed())
 
     def _go_on(self, table: tuple[Array, ...]) -> bool:
-        """The stages after the first. An index out of range raises here: collectives are not to be repeated."""
+        """The stages after the first. An index out of range raises here, because collectives must not be repeated."""
         if len(self.stages) == 1:
             return False
         program, results = self.program, dict[Any, Any]()
@@ -114,13 +114,13 @@ class CpuReplay:
                 elif program.again(stage, None):
                     program._raise_by_reference(self.table[: len(program.graph.inputs)])
         finally:
-            for place in self.moving:  # others look whether somebody refers to them
+            for place in self.moving:  # because others check their reference counts
                 self.table[place] = None
         return False
 
 
 def _fixed(program: CpuProgram, moving: Sequence[int]) -> list[Any]:
-    """The arrays of a program's table as views of their memory, which refer to nobody; None for those that move."""
+    """The arrays of a program's table as views that own nothing; None for those that move."""
     nodes = [*program.graph.inputs, *program.plan.buffers.constants, *program.made]
     return [
         None if slot in moving else _view(program.last[slot] or 0, node.shape, node.dtype)

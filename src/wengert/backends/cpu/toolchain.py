@@ -1,7 +1,7 @@
-"""The system's C compiler: from C text to a loaded library, kept in the cache by text, flags, compiler and processor.
+"""The system's C compiler: from C text to a loaded library, cached by text, flags, compiler and processor.
 
-`WENGERT_CC` chooses the compiler, `WENGERT_CC_TIMEOUT` the seconds that it may take. One that fails, hangs or writes
-nothing is a CompilerError with its own words.
+`WENGERT_CC` chooses the compiler, `WENGERT_CC_TIMEOUT` its time limit in seconds. A compiler that fails, hangs or
+writes nothing raises a CompilerError with its output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wengert.kernels.headers import folders, headers
 FLAGS = [
     *("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fPIC", "-w"),
     *("-fno-math-errno", "-fno-trapping-math"),  # without which few loops vectorise; the results are the same
-    "-fno-thread-jumps",  # which makes several masked comparisons of two choices where a blend each would do
+    "-fno-thread-jumps",  # it turns two selections into several masked comparisons instead of a blend each
     # Neighbouring scalars in vectors: gcc 12 keeps some of them alone as well, and makes an FMA of one copy's last
     # product but not of the other's. A carry of a loop then had two values, which moved apart.
     "-fno-tree-slp-vectorize",
@@ -55,7 +55,7 @@ def compiler() -> str | None:
 
 @functools.cache
 def has_compiler() -> bool:
-    """Whether there is a C compiler; says once if there is none."""
+    """Whether there is a C compiler; warns once if there is none."""
     if compiler() is None:
         warnings.warn(
             "no C compiler was found, so programs run on the slower NumPy references. Install gcc or clang, or name "
@@ -69,7 +69,7 @@ def has_compiler() -> bool:
 
 @functools.cache
 def version() -> str:
-    """What the compiler says of itself."""
+    """The compiler's version text."""
     process = _started([compiler() or "cc", "--version"])
     return _words(process, monotonic() + timeout())
 
@@ -90,27 +90,27 @@ def _processor() -> str:
 
 
 def load(units: Sequence[str], more: Sequence[str] = ()) -> ctypes.CDLL:
-    """The library built from some units of C text with `more` flags; from the cache if it was built before."""
+    """The library built from units of C text with `more` flags, or taken from the cache."""
     key = hashlib.sha256("\0".join([_fingerprint(), *more, *units]).encode()).hexdigest()[:32]
     name = f"{key}.so"
     library = _opened(cache.find(name))
     if library is None:
         library = _opened_first(cache.build(name, functools.partial(build, units, more=more)))
         cache.trim(keep=name)
-    if not _pinned and hasattr(library, "omp_get_max_threads"):  # found in what it is linked with, too
+    if not _pinned and hasattr(library, "omp_get_max_threads"):  # also searched in linked libraries
         _pinned.append(ctypes.CDLL(library._name))
     return library
 
 
 def _opened(path: Path | None) -> ctypes.CDLL | None:
-    """A library from the cache; None if there is none, or another process let it go just now."""
+    """A library from the cache; None if there is none, or another process has just removed it."""
     with suppress(OSError):
         return ctypes.CDLL(str(path)) if path is not None else None
     return None
 
 
 def _opened_first(path: Path) -> ctypes.CDLL:
-    """A library that was built just now."""
+    """A library that was just built."""
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
@@ -119,8 +119,9 @@ def _opened_first(path: Path) -> ctypes.CDLL:
 
 
 def _use_one_thread() -> None:
-    """Have a forked child's parallel regions run on its one thread: OpenMP would wait for those that the child has not
-    got. Its own threads, if it starts any, have new ones.
+    """Run a forked child's parallel regions on its only thread.
+
+    OpenMP would wait for threads that the child does not have. Threads that it starts itself get new ones.
     """
     for library in _pinned:
         library.omp_set_max_active_levels(0)
@@ -132,7 +133,7 @@ _pinned: list[ctypes.CDLL] = []
 
 
 def close_with(owner: object, library: ctypes.CDLL) -> None:
-    """Close a library when its owner, which alone calls it, is gone."""
+    """Close a library when its owner, its only caller, is gone."""
     weakref.finalize(owner, dlclose, library._handle).atexit = False
 
 
@@ -140,12 +141,12 @@ def close_with(owner: object, library: ctypes.CDLL) -> None:
 
 
 def timeout() -> int:
-    """The seconds that the compiler may take for one library."""
+    """The compiler's time limit for one library, in seconds."""
     return cache.setting("WENGERT_CC_TIMEOUT", 300, "the time limit of the C compiler in seconds")
 
 
 def build(units: Sequence[str], folder: Path, more: Sequence[str] = ()) -> bytes:
-    """The shared library of units of C text, which are compiled side by side in a folder and linked."""
+    """The shared library of units of C text, which are compiled in parallel in a folder and linked."""
     if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise OSError(errno.EACCES, "libraries cannot be loaded from a file system mounted noexec", str(folder.parent))
     until = monotonic() + timeout()
@@ -162,7 +163,7 @@ def build(units: Sequence[str], folder: Path, more: Sequence[str] = ()) -> bytes
 
 
 def _run(commands: dict[Path, list[str]], until: float) -> None:
-    """Run commands side by side, each of which writes a file, up to a point in time."""
+    """Run commands in parallel, each of which writes a file, until a deadline."""
     running: dict[Path, subprocess.Popen[str]] = {}
     try:
         for path, command in commands.items():
@@ -171,7 +172,7 @@ def _run(commands: dict[Path, list[str]], until: float) -> None:
             words = _words(process, until)
             problem = _problem(process.returncode, path)
             if problem:
-                _try_to_write(path.with_name("room"))  # a full disk is not the compiler's fault, and is told otherwise
+                _try_to_write(path.with_name("room"))  # a full disk is not the compiler's fault and has its own message
                 raise _failed(process, problem, words)
     finally:
         for process in running.values():
@@ -181,7 +182,7 @@ def _run(commands: dict[Path, list[str]], until: float) -> None:
 
 
 def _problem(status: int, path: Path) -> str | None:
-    """What is wrong with how a command ended that should have written a file."""
+    """Why a finished command did not write its file."""
     if status:
         return f"it ended with exit status {status}" if status > 0 else f"it was ended by signal {-status}"
     if not path.is_file() or not path.stat().st_size:
@@ -190,7 +191,7 @@ def _problem(status: int, path: Path) -> str | None:
 
 
 def _try_to_write(path: Path) -> None:
-    """Write a megabyte, which raises where the disk is full."""
+    """Write a megabyte, which raises if the disk is full."""
     with path.open("wb") as file:
         file.write(bytes(1_000_000))
         file.flush()
@@ -198,7 +199,7 @@ def _try_to_write(path: Path) -> None:
 
 
 def _started(command: list[str], folder: Path | None = None) -> subprocess.Popen[str]:
-    """A process in a group of its own, so that what it starts ends with it; its temporary files are in the folder."""
+    """A process in its own process group, so that its children end with it; its temporary files go to the folder."""
     try:
         with _unreached_by_interrupts():
             return subprocess.Popen(
@@ -217,9 +218,9 @@ def _started(command: list[str], folder: Path | None = None) -> subprocess.Popen
 
 @contextmanager
 def _unreached_by_interrupts() -> Iterator[None]:
-    """Processes started inside are not ended by Ctrl-C: that is for the program, which may want to finish its step.
+    """A context in which Ctrl-C does not end new processes; the program may want to finish its step.
 
-    Its group alone does not protect a process, which is in ours for a moment.
+    A process group alone is not enough, because a new process is in ours for a moment.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -232,7 +233,7 @@ def _unreached_by_interrupts() -> Iterator[None]:
 
 
 def _words(process: subprocess.Popen[str], until: float) -> str:
-    """What a process writes until it ends. One that takes too long is ended, with all that it started."""
+    """The output of a process. One that exceeds the time limit is killed with its children."""
     try:
         return process.communicate(timeout=max(until - monotonic(), 0))[0]
     except subprocess.TimeoutExpired:
@@ -245,12 +246,12 @@ def _words(process: subprocess.Popen[str], until: float) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a process and all of its group."""
+    """Kill a process and its group."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):
         if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)  # its number is taken as long as nobody has waited for it
+            os.killpg(process.pid, signal.SIGKILL)  # its pid is not reused before it has been waited for
         else:
             process.kill()
     process.wait()

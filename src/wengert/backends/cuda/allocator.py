@@ -1,6 +1,6 @@
-"""Memory of a GPU: the stream-ordered pools, and the arena that programs work in.
+"""GPU memory: the stream-ordered pools, and the arena that programs work in.
 
-The arena is a range of addresses that is backed by memory as it grows, so it never moves.
+The arena is a reserved range of addresses that is backed by memory as it grows, so it never moves.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Allocator(Stream):
         return pool
 
     def allocate(self, size: int) -> int:
-        """The address of new memory, ours from this point of the stream on."""
+        """The address of new memory, usable from this point of the stream on."""
         with self.lock:
             self.flush()
             return int(check(self.cu.cuMemAllocAsync(size, self.stream)))
 
     def free(self, pointer: int) -> None:
-        """Give memory back from this point of the stream on; not as a part of a graph that is being captured."""
+        """Free memory from this point of the stream on; never captured into a graph."""
         self.when_not_capturing(lambda: check(self.cu.cuMemFreeAsync(pointer, self.stream)))
 
     @functools.cached_property
     def side_stream(self) -> tuple[Any, Any]:
-        """A stream for copies that run beside the work, and the pool of the memory they fill.
+        """A stream for copies that run beside the main stream, and the pool of the memory they fill.
 
-        Memory that the work let go of would have the copies wait for the work.
+        With the main pool, copies would wait for the work that released the memory.
         """
         cu = self.cu
         place = cu.CUmemPoolProps()
@@ -59,7 +59,7 @@ class Allocator(Stream):
         return int(check(self.cu.cuMemAllocFromPoolAsync(size, pool, stream)))
 
     def trim(self) -> None:
-        """Return the memory that the pools hold and nobody uses."""
+        """Return unused memory of the pools to the driver."""
         with self.lock:
             self.flush()
             self.synchronize()
@@ -75,12 +75,12 @@ class Allocator(Stream):
         return [self.pool, self.side_stream[1]] if "side_stream" in vars(self) else [self.pool]
 
     def memory_info(self) -> tuple[int, int]:
-        """The bytes that are free on the GPU, and all there are."""
+        """The free bytes of the GPU, and the total."""
         free, total = check(self.cu.cuMemGetInfo())
         return int(free), int(total)
 
     def index_of(self, pointer: int) -> int:
-        """The number of the GPU in whose memory an address is."""
+        """The number of the GPU that owns an address."""
         attribute = self.cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(check(self.cu.cuPointerGetAttribute(attribute, pointer)))
 

@@ -1,4 +1,4 @@
-"""The bindings of NVIDIA's driver: found or missed with what to do, and their status codes as errors."""
+"""The bindings of NVIDIA's driver, or an error that says how to install them, and its status codes as errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALL = "install Wengert's CUDA parts with: pip install 'wengert[cuda]'"
 
 @functools.cache
 def bindings() -> Any:
-    """The driver's bindings; raises with what to do where there are none, or no driver, or no GPU."""
+    """The driver's bindings; raises with instructions if they, a driver or a GPU are missing."""
     try:
         from cuda.bindings import driver as cu
     except ImportError as error:
@@ -45,7 +45,7 @@ def _name(cu: Any, status: int) -> str:
 
 
 def check(result: Sequence[Any]) -> Any:
-    """What a call of the driver returned, without its status; raises what the status says."""
+    """The result of a driver call without its status; raises on failure."""
     status = int(result[0])
     if status:
         cu = bindings()
@@ -59,5 +59,5 @@ def check(result: Sequence[Any]) -> Any:
 
 
 def count() -> int:
-    """How many GPUs there are."""
+    """The number of GPUs."""
     return int(check(bindings().cuDeviceGetCount()))

@@ -1,9 +1,9 @@
 """Matrix products by cuBLASLt: a candidate beside our own kernels.
 
-cuBLASLt thinks in columns: a matrix stored by rows is its transpose to it, so C = A B is asked for as C' = B' A'. The
-heuristic names several algorithms, each a candidate of its own; left out are sums in place, whose order is not fixed,
-and partial sums in half precision. The library is called as it is: to import the package that has bindings of it, and
-of much else, takes half a second.
+cuBLASLt is column-major, so a row-major matrix is its transpose, and C = A B is computed as C' = B' A'. The heuristic
+suggests several algorithms, and each is a separate candidate, except for in-place split-K sums, whose order is not
+fixed, and partial sums in half precision. The library is called directly: importing the package with its bindings takes
+half a second.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RESULT = np.dtype([("algorithm", "u8", 8), ("workspace", "u8"), ("state", "i4")
 
 
 class Library:
-    """cuBLASLt: its functions by what follows `cublasLt` in their names."""
+    """cuBLASLt: its functions by their names without the prefix `cublasLt`."""
 
     def __init__(self) -> None:
         from cuda.pathfinder import load_nvidia_dynamic_lib
@@ -60,17 +60,17 @@ class Library:
 
     @property
     def version(self) -> int:
-        """Such as 130102 for 13.1.2."""
+        """The version number, such as 130102 for 13.1.2."""
         return int(self.functions.cublasLtGetVersion())
 
     def call(self, name: str, *arguments: int) -> None:
-        """Call a function; raises what its status says."""
+        """Call a function; raises on failure."""
         status = getattr(self.functions, f"cublasLt{name}")(*arguments)
         if status:
             raise CudaError(f"cublasLt{name} returned status {status}")
 
     def create(self, name: str, *arguments: int) -> int:
-        """What a function that makes something puts at its first argument."""
+        """The object that a function creates through its first argument."""
         made = ctypes.c_void_p()
         self.call(f"{name}Create", ctypes.addressof(made), *arguments)
         return made.value or 0
@@ -83,7 +83,7 @@ class Library:
 
 @functools.cache
 def library() -> Library | None:
-    """cuBLASLt, or None where it is not installed."""
+    """cuBLASLt, or None if it is not installed."""
     try:
         return Library()
     except Exception:
@@ -96,7 +96,7 @@ def _handle(device: int) -> int:
 
 
 def _there() -> Library:
-    """The library, where it is known to be there."""
+    """The library, known to be installed."""
     found = library()
     assert found is not None
     return found
@@ -104,7 +104,7 @@ def _there() -> Library:
 
 @dataclass(frozen=True)
 class ProductShape:
-    """What a product multiplies, without saying where it lies."""
+    """The shape of a product, without addresses."""
 
     batch: int
     m: int
@@ -117,11 +117,11 @@ class ProductShape:
     dtype: np.dtype[Any]
     result: np.dtype[Any]
     tf32: bool = False
-    epilogue: tuple[str, ...] = ()  # what is done with the result before it is stored
+    epilogue: tuple[str, ...] = ()  # the epilogue
 
     @property
     def beside(self) -> bool:
-        """Whether a matrix of the result's size is read or written besides."""
+        """Whether another matrix of the result's size is read or written."""
         return ARGUMENT in self.epilogue or SLOPE in self.epilogue
 
 
@@ -136,7 +136,7 @@ class Matmul:
         self.name = f"cuBLASLt #{number}" + (f" with {', '.join(shape.epilogue)}" if shape.epilogue else "")
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put the product of the first two on the stream, into the last; what finishes it lies between."""
+        """Enqueue the product of the first two operands into the last; the epilogue's operands lie between."""
         x, y, *others, result = pointers
         d = self.described
         d.set_others(others)
@@ -162,7 +162,7 @@ class Matmul:
 
 
 class Described:
-    """A product in cuBLASLt's own terms: an operation and the layouts of its matrices."""
+    """A product as cuBLASLt descriptors: an operation and the layouts of its matrices."""
 
     def __init__(self, shape: ProductShape, device: int) -> None:
         lt, s = _there(), shape
@@ -177,7 +177,7 @@ class Described:
         self.others = [*([_BIAS_AT] if BIAS in s.epilogue else []), *([_BESIDE_AT] if s.beside else [])]
         if s.epilogue:
             lt.set("MatmulDesc", self.operation, _EPILOGUE, np.int32(sum(_EPILOGUES[word] for word in s.epilogue)))
-            self.set_others([1 << 12] * len(self.others))  # the heuristic looks at how they are aligned
+            self.set_others([1 << 12] * len(self.others))  # the heuristic considers their alignment
         if s.beside:
             lt.set("MatmulDesc", self.operation, _BESIDE_STEP, np.int64(s.n))
         self.layouts = [
@@ -191,12 +191,12 @@ class Described:
                 lt.set("MatrixLayout", layout, _BATCH_STEP, np.int64(step))
 
     def set_others(self, pointers: Sequence[int]) -> None:
-        """Where the bias lies, if there is one, and the matrix beside the result."""
+        """Set the addresses of the bias, if any, and of the matrix beside the result."""
         for attribute, pointer in zip(self.others, pointers):
             _there().set("MatmulDesc", self.operation, attribute, np.uint64(pointer))
 
     def algorithms(self, count: int) -> list[np.ndarray[Any, Any]]:
-        """What the heuristic suggests, best first."""
+        """The heuristic's suggestions, best first."""
         lt = _there()
         preference = lt.create("MatmulPreference")
         lt.set("MatmulPreference", preference, _WORKSPACE_LIMIT, np.uint64(WORKSPACE))
@@ -210,13 +210,13 @@ class Described:
 
 
 def _layout(dtype: np.dtype[Any], sizes: tuple[int, int]) -> int:
-    """A matrix of this many rows and columns, stored by columns."""
+    """A column-major matrix of this many rows and columns."""
     return _there().create("MatrixLayout", DTYPES[dtype], *sizes, sizes[0])
 
 
 @functools.lru_cache(maxsize=1024)
 def candidates(shape: ProductShape, device: int) -> list[Matmul]:
-    """The algorithms that cuBLASLt suggests for a product, best first; none where it cannot do it or is not there."""
+    """The algorithms that cuBLASLt suggests for a product, best first; empty if unsupported or not installed."""
     if library() is None or shape.dtype not in DTYPES or shape.result not in DTYPES or not shape.k:
         return []
     if shape.beside and shape.batch > 1:
@@ -232,10 +232,11 @@ def candidates(shape: ProductShape, device: int) -> list[Matmul]:
 
 
 def preferred(shape: ProductShape, waves: Sequence[float]) -> int:
-    """Which algorithm goes first, by how often each fills the device: the more often, the smaller its tiles.
+    """The algorithms ordered by how often each fills the device: more often means smaller tiles.
 
-    The heuristic likes large tiles. Where sums are short, smaller ones, of which a block works on one while it stores
-    another, are faster: by 7 to 13% in GPT-2's products over 768 features on an H200. Not so where it stores two.
+    The heuristic likes large tiles. For short sums smaller ones are faster, because a block computes one tile while it
+    stores another: by 7 to 13% in GPT-2's products over 768 features on an H200. This does not hold for products that
+    store two matrices.
     """
     is_short = SHORT // 4 <= shape.k <= SHORT and shape.m * shape.n >= 1 << 23
     if shape.dtype not in (float16, bfloat16) or not is_short or ARGUMENT in shape.epilogue:

@@ -1,4 +1,4 @@
-"""Bodies of loops on a GPU: their plans' calls over an arena, and what of them is computed on the host.
+"""Bodies of loops on a GPU: the calls of their plans over an arena, and the ops in them that the host computes.
 
 A loop holds a `BoundBody` for each of its plans.
 """
@@ -23,7 +23,7 @@ from wengert.plan.plan import Plan
 
 
 class BoundBody:
-    """The plan of a loop's body over an arena: it runs where its slots point to."""
+    """The plan of a loop's body over an arena; it reads and writes the addresses in its slots."""
 
     def __init__(self, plan: Plan, arena: int, driver: Driver) -> None:
         self.plan, self.arena, self.device = plan, arena, plan.target.device
@@ -44,23 +44,23 @@ class BoundBody:
 
     @property
     def looks(self) -> bool:
-        """Whether what is done depends on values on the device."""
+        """Whether control flow depends on values on the device."""
         return any(isinstance(call, BoundLoop) and call.looks for call in self.calls)
 
     def constants(self, number: int) -> dict[str, int]:
-        """The addresses of the arrays that it holds, by the names that its loop has for them."""
+        """The addresses of its constant arrays, by their names in the loop."""
         slots = self.plan.buffers.slots
         return {constant_name(number, slots[node]): array.pointer for node, array in self.held.items()}
 
     def point(self, slot: int, address: int) -> None:
-        """Have a value lie elsewhere."""
+        """Set the address of a value."""
         if self.addresses.get(slot) != address:
             self.addresses[slot] = address
             for call, position in self.users.get(slot, ()):
                 call.point(position, address)
 
     def enqueue(self, driver: Driver) -> None:
-        """Carry out its steps, those of the host among them."""
+        """Run its steps, including those of the host."""
         results: dict[Node, Any] = {}
         for call in self.calls:
             if isinstance(call, Node):
@@ -71,7 +71,7 @@ class BoundBody:
                 call.enqueue(driver)
 
     def capture(self, driver: Driver, graph: CapturedGraph) -> None:
-        """Put its steps into a graph, each after those it waits for."""
+        """Capture its steps in a graph, each after those it waits for."""
         calls = [call for call in self.calls if not isinstance(call, Node)]
         capture_steps(driver, graph, calls, self.plan.waits)
 
@@ -88,20 +88,20 @@ class BoundBody:
 
 
 class _Place:
-    """A place in memory that belongs to somebody else, as the owner of an array there."""
+    """Memory that belongs to another object, as the owner of an array."""
 
     def __init__(self, pointer: int, device: str) -> None:
         self.pointer, self.device = pointer, device
 
 
 def placed(node: Node, pointer: int, device: str) -> DeviceArray:
-    """A value where it lies while a program runs."""
+    """A value as an array at its address during a program run."""
     place = _Place(pointer, device)
     return DeviceArray.over(node.shape, node.dtype, place, pointer, place)
 
 
 def held_constant(node: Node, device: str) -> DeviceArray:
-    """The array of a constant, on the device."""
+    """A constant array on the device."""
     buffer = node.buffer
     return buffer if type(buffer) is DeviceArray else upload(np.asarray(buffer), device)
 
@@ -113,7 +113,7 @@ def compute_here(
     address: Callable[[Node], int],
     device: str,
 ) -> None:
-    """Compute an op by its reference: its operands come down, its result goes up. `results` has those of several."""
+    """Compute an op by its reference: download its operands, upload its result. `results` has those of several."""
     if node.op is PICK and node.sources[0] in results:
         value = results[node.sources[0]][node.attrs["index"]]
     else:

@@ -1,8 +1,8 @@
-"""Calls: what a program puts on a GPU's stream for the steps of its plan, one by one or as a graph segment.
+"""Calls: what a program enqueues on a GPU's stream for the steps of its plan, one by one or as a graph segment.
 
-In: the launches, library calls and loops of a step. Out: calls whose arguments are packed, with the addresses that are
-known: what lies in the arena has its address for good; what lies in a slot gets one before the call. A graph segment is
-calls with nothing of the host's between them, which one CUDA graph replays.
+In: the launches, library calls and loops of a step. Out: calls with packed arguments. Addresses in the arena are fixed;
+addresses in slots are set before the call. A graph segment is a sequence of calls without host work in between, which
+one CUDA graph replays.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Arguments:
-    """The arguments of a kernel, packed as the driver takes them: eight bytes each, and a pointer to every one.
+    """The packed arguments of a kernel, in the driver's format: eight bytes each, and a pointer to each.
 
-    A tensor map has a block of its own, which `encode` fills whenever the address of its buffer is set, and so has a
-    struct. A table (a tuple) is one argument of several places, which are numbered one after another with all others.
+    A tensor map has its own block, which `encode` fills whenever the address of its buffer is set; so has a struct. A
+    table (a tuple) is one argument with several entries, numbered consecutively with all others.
     """
 
     def __init__(self, values: Sequence[Any], encode: Callable[[TensorMap, int], bytes] | None = None) -> None:
@@ -56,7 +56,7 @@ class Arguments:
         self.pointer = self.addresses.ctypes.data
 
     def set(self, i: int, value: Any) -> None:
-        """Give an argument another value: an address, or a typed number."""
+        """Set an argument: an address, or a typed number."""
         if i in self.maps:
             assert self.encode is not None
             described, block = self.maps[i]
@@ -74,7 +74,7 @@ BATCH = 64  # steps that are given to the device at once when they are timed
 
 
 class StepCall(Protocol):
-    """A part of a step that is put on the stream: a launch, a library's call, a loop."""
+    """A part of a step that is enqueued on the stream: a launch, a library call, a loop."""
 
     @property
     def step(self) -> int:
@@ -83,33 +83,33 @@ class StepCall(Protocol):
 
     @property
     def keeps_addresses(self) -> bool:
-        """Whether a graph that it was captured in keeps the addresses it had then."""
+        """Whether a captured graph keeps the addresses it was captured with."""
         ...
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     def point(self, position: int, address: int) -> None:
-        """Give an argument another address."""
+        """Set an argument's address."""
         ...
 
     def prepare(self, driver: Driver) -> None:
-        """Have ready what it takes, so that to put it on the stream is all there is to do."""
+        """Prepare everything, so that only enqueueing remains."""
         ...
 
     def enqueue(self, driver: Driver) -> None:
-        """Put it on the stream."""
+        """Enqueue it on the stream."""
         ...
 
     def capture(self, driver: Driver, graph: CapturedGraph) -> None:
-        """Put it into a graph that is captured."""
+        """Capture it in a graph."""
         ...
 
 
 class KernelCall:
-    """One launch of a program, with its arguments packed."""
+    """One launch of a program, with packed arguments."""
 
     __slots__ = ("arguments", "function", "graph_node", "launch", "shape", "step")
     keeps_addresses = False
@@ -126,24 +126,24 @@ class KernelCall:
         return self.launch.entry
 
     def point(self, position: int, address: int) -> None:
-        """Give an argument another address."""
+        """Set an argument's address."""
         self.arguments.set(position, address)
 
     def prepare(self, driver: Driver) -> None:
-        """All is there."""
+        """Does nothing: everything is ready."""
 
     def enqueue(self, driver: Driver) -> None:
-        """Put it on the stream."""
+        """Enqueue it on the stream."""
         driver.launch(self.function, self.shape, self.arguments, self.launch.cooperative)
 
     def capture(self, driver: Driver, graph: CapturedGraph) -> None:
-        """Put it into a graph that is captured, in which its arguments may change later."""
+        """Capture it in a graph; its arguments may change later."""
         self.enqueue(driver)
         (self.graph_node,) = graph.nodes()
 
 
 class BoundLibraryCall:
-    """One call of a library. What it captures keeps its addresses for good."""
+    """A library call. A graph that captures it keeps its addresses."""
 
     __slots__ = ("candidate", "is_capturable", "own", "pointers", "step", "workspace")
     keeps_addresses = True
@@ -160,18 +160,18 @@ class BoundLibraryCall:
         return str(self.candidate.name)
 
     def point(self, position: int, address: int) -> None:
-        """Give an operand another address."""
+        """Set an operand's address."""
         self.pointers[position] = address
 
     def prepare(self, driver: Driver) -> None:
-        """All is there."""
+        """Does nothing: everything is ready."""
 
     def enqueue(self, driver: Driver) -> None:
-        """Put it on the stream."""
+        """Enqueue it on the stream."""
         self.candidate.enqueue(int(driver.stream), self.pointers, self.workspace)
 
     def capture(self, driver: Driver, graph: CapturedGraph) -> None:
-        """Put it into a graph that is captured."""
+        """Capture it in a graph."""
         if self.own:
             graph.owns(self.workspace, self.own)
         self.enqueue(driver)
@@ -184,9 +184,9 @@ def capture_steps(
     waits: Waits,
     begun: Callable[[StepCall], Any] = lambda call: None,
 ) -> None:
-    """Put calls into a graph that is captured, each step after those it waits for; `begun` is called with each.
+    """Capture calls in a graph, each step after those it waits for; `begun` is called before each.
 
-    One that waits for none comes after what was captured before, or after the first. What comes next waits for all.
+    A step that waits for none follows what was captured before, or the first step. Whatever comes next waits for all.
     """
     before = graph.nodes()
     ends: dict[int, list[Any]] = {}  # by step: the nodes of the graph that it ends with
@@ -202,11 +202,11 @@ def capture_steps(
 
 
 class GraphSegment:
-    """Launches with nothing of the host's between them: what one CUDA graph replays.
+    """Calls without host work in between, replayed by one CUDA graph.
 
-    They belong to steps. In the graph a step waits only for those whose memory it needs, so that others run beside it;
-    one that needs no other's waits for the first. (Of a small step's 15 kernels three had nothing to wait for: with one
-    beginning instead the graph takes 43 us instead of 46, and launching it 4.4 us of the host's time instead of 6.7.)
+    In the graph a step waits only for steps whose memory it uses, so that others run concurrently; a step without
+    dependencies waits for the first. (In a small step with 15 kernels, three had no dependencies: with a single root
+    the graph takes 43 us instead of 46, and launching it takes 4.4 us of host time instead of 6.7.)
     """
 
     def __init__(self, driver: Driver, describe: Callable[[int], str], is_capturable: bool = True) -> None:
@@ -219,12 +219,12 @@ class GraphSegment:
         self.changed: set[KernelCall] = set()
 
     def add(self, call: StepCall, waits: Sequence[int]) -> None:
-        """Put a call at the end; `waits` are the steps that its step waits for."""
+        """Append a call; `waits` are the steps that its step waits for."""
         self.calls.append(call)
         self.waits[call.step] = waits
 
     def run(self, captures: bool) -> None:
-        """Launch everything: one by one the first time, as a graph later."""
+        """Launch everything: one by one the first time, as a graph afterwards."""
         if captures and self.graph is not None and not self.changed:
             self.graph.replay()
             return
@@ -239,8 +239,9 @@ class GraphSegment:
         self.changed.clear()
 
     def _renew(self) -> None:
-        """Have something to replay with the current arguments: a graph, or a dependent launch of the only kernel.
-        Nothing where a call cannot be captured, which is said once.
+        """Build the graph (or the dependent launch of the only kernel) to replay with the current arguments.
+
+        Builds nothing if a call cannot be captured; a warning says so once.
         """
         if self.graph is not None:
             for call in self.changed:
@@ -267,7 +268,7 @@ class GraphSegment:
             )
 
     def run_timed(self) -> list[tuple[int, StreamEvent, StreamEvent]]:
-        """Launch everything one by one; the program's steps by number, with events at their beginning and end."""
+        """Launch everything one by one; returns the program's steps by number, with events at their start and end."""
         self.runs += 1
         steps = [(step, list(calls)) for step, calls in groupby(self.calls, lambda call: call.step)]
         found = []
@@ -292,14 +293,14 @@ Used = list[tuple[int, int]]
 
 
 def bound_calls(plan: Plan, number: int, arena: int, driver: Driver) -> list[tuple[StepCall, Used]]:
-    """The calls of a step, over an arena at this address, and the slots that they use; its kernels are loaded."""
+    """The calls of a step, over an arena at this address, and the slots that they use; loads its kernels."""
     step = plan.steps[number]
     binder = _Binder(plan, number, arena, driver)
     return [binder.bound(part) for part in step.parts if isinstance(part, Launch | LibraryCall | DeviceLoop)]
 
 
 class _Binder:
-    """What makes the calls of a step."""
+    """Builds the calls of a step."""
 
     def __init__(self, plan: Plan, number: int, arena: int, driver: Driver) -> None:
         self.plan, self.number, self.arena, self.driver = plan, number, arena, driver
@@ -337,7 +338,7 @@ class _Binder:
 
     def loop(self, part: DeviceLoop) -> BoundLoop:
         """A loop or branch, with its bodies."""
-        from wengert.backends.cuda.bodies import BoundBody  # which have calls of their own
+        from wengert.backends.cuda.bodies import BoundBody  # they have separate calls
         from wengert.backends.cuda.loops import BoundLoop
 
         temporary = self.arena + self.plan.arena.offsets[self.number, TEMPORARY]
@@ -348,7 +349,7 @@ class _Binder:
         return call
 
     def _bind(self, call: StepCall, position: int, name: str) -> None:
-        """Give an argument its address, or note the slot that has it."""
+        """Set an argument's address, or record its slot."""
         node = self.step.buffers.get(name)
         if node is None:
             call.point(position, self.arena + self.plan.arena.offsets[self.number, name])

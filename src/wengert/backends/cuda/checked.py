@@ -1,8 +1,8 @@
-"""A program on a GPU that checks itself: every step is replayed against its references (`wg.config.check`).
+"""A program on a GPU that checks itself: every step is compared with its references (`wg.config.check`).
 
-As on the CPU (`backends.checked`): the memory that a step reads must still hold what was stored there, and what it
-stores must be what the NumPy references make of it. Launches go one by one, and each is waited for, so an access to
-memory that is not there is found with the kernel, the op and the user's line.
+As on the CPU (`backends.checked`), the memory that a step reads must still hold what was stored there, and its results
+must match the NumPy references on that memory. Launches run one by one and are waited for, so an invalid memory access
+is reported with the kernel, the op and the user's line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TF32 = 2.0**-9  # what rounding both operands of a product to 10 bits may make o
 
 
 class CheckedCudaProgram(CudaProgram):
-    """A graph on a GPU whose steps are compared with their references in every call."""
+    """A graph on a GPU whose steps are compared with their references on every call."""
 
     def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
         memory = StoredSums(lambda node: download(self._placed(node, table)))

@@ -1,7 +1,7 @@
-"""Collectives on a GPU as a plan sees them: calls of the world's engine, put on the stream as a library's are.
+"""Collectives on a GPU in a plan: calls of the world's engine, enqueued on the stream like library calls.
 
-In a CUDA graph they are captured behind what they wait for, beside kernels. The communicator of a group is looked for
-when a call is first made, which all ranks come to in the same order: connecting is collective, too.
+A CUDA graph captures them after their dependencies and beside kernels. The communicator of a group is created when a
+call is first made, which all ranks do in the same order, because connecting is itself collective.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Enqueue = Callable[[DeviceCommunicator, Node, Sequence[int], int], None]
 
 
 class CollectiveCalls:
-    """What carries out the collectives of a world that has an engine for GPUs."""
+    """Runs the collectives of a world that has an engine for GPUs."""
 
     def call(self, node: Node) -> CollectiveCall | None:
-        """The call that a collective is; None where the host has to turn blocks, add, or look for NaN."""
+        """The engine call for a collective; None if the host has to permute blocks, add, or look for NaN."""
         found = _CALLS.get(node.op)
         if found is None or is_host(node.device) or node.attrs["group"].size == 1 or not _is_possible(node):
             return None
@@ -43,7 +43,7 @@ class CollectiveCalls:
 
 
 class CollectiveCall:
-    """One collective, as a candidate of a plan: the only one."""
+    """One collective, as the only candidate for its step."""
 
     works = True
     workspace = 0
@@ -53,12 +53,12 @@ class CollectiveCall:
         self.name = f"NCCL {node.op.name}"
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on a stream."""
+        """Enqueue it on a stream."""
         self.put(device_communicator(self.node.attrs["group"]), self.node, pointers, stream)
 
 
 def _is_possible(node: Node) -> bool:
-    """Whether an engine does it as it is: a node that `contiguous_collectives` has left in this form."""
+    """Whether an engine runs it directly, in the form that `contiguous_collectives` leaves."""
     x = node.sources[0]
     sums = x.dtype in ENGINE_SUMS or x.dtype.kind == "b"
     if node.op is ALL_GATHER:
@@ -118,7 +118,7 @@ _CALLS: dict[Op, Enqueue] = {
 
 
 class ProgramCollectives(NamedTuple):
-    """The collectives that a program puts on the stream at every call, of which the world's engine is told."""
+    """The collectives that a program enqueues on every call, for reporting to the world's engine."""
 
     name: str
     calls: int
@@ -126,13 +126,13 @@ class ProgramCollectives(NamedTuple):
     location: Location
 
     def tell(self, driver: Any) -> None:
-        """They are on the stream."""
+        """Report that they were enqueued."""
         if current.on_device is not None:
             current.on_device.launched(driver, *self)
 
 
 def launched_by(steps: Iterable[Step]) -> ProgramCollectives | None:
-    """What steps launch; None where that is no collective."""
+    """The collectives that steps launch; None if there are none."""
     nodes = [_node_of(step) for step in steps if starts_collective(step)]
     if not nodes:
         return None

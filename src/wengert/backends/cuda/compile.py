@@ -1,7 +1,6 @@
 """NVRTC: from CUDA C++ text to the machine code of one GPU.
 
-It is kept in the cache, by text, headers, architecture and version. Texts that are new are compiled side by side in
-threads.
+Machine code is cached by text, headers, architecture and version. New texts are compiled in parallel in threads.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SHARED = ("math.h", "complex.h", "complex_functions.h")  # the headers that are 
 
 @functools.cache
 def bindings() -> Any:
-    """NVRTC's bindings; raises with what to install where it is not there."""
+    """NVRTC's bindings; raises with instructions if it is not installed."""
     try:
         from cuda.bindings import nvrtc
 
@@ -36,7 +35,7 @@ def bindings() -> Any:
 
 @functools.cache
 def headers() -> dict[str, str]:
-    """Our headers for the device, by the name they are included with."""
+    """Our device headers, by the name used to include them."""
     shared = {name: kernel_headers.headers("h")[name] for name in SHARED}
     found = {**kernel_headers.headers("cuh"), **shared}
     return {name: path.read_text() for name, path in found.items()}
@@ -44,7 +43,7 @@ def headers() -> dict[str, str]:
 
 @functools.cache
 def _options() -> tuple[bytes, ...]:
-    """NVRTC's options besides the architecture: where the toolkit's own headers are."""
+    """NVRTC's options besides the architecture: the include path of the toolkit."""
     from cuda.pathfinder import find_nvidia_header_directory
 
     found = find_nvidia_header_directory("cudart")
@@ -61,13 +60,13 @@ def _fingerprint() -> str:
 
 
 def _entry(text: str, arch: str) -> str:
-    """The name that a text's machine code has in the cache."""
+    """The cache key of a text's machine code."""
     key = hashlib.sha256("\0".join([_fingerprint(), arch, text]).encode()).hexdigest()[:32]
     return f"{key}.cubin"
 
 
 def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
-    """The machine code of each text, from the cache where it was compiled before."""
+    """The machine code of each text, from the cache if possible."""
     names = {text: _entry(text, arch) for text in texts}
     kept = cache.read_all(names.values())
     found = {text: kept[name] for text, name in names.items() if name in kept}
@@ -80,12 +79,12 @@ def compiled(texts: Iterable[str], arch: str) -> dict[str, bytes]:
 
 
 def _length(text: str) -> int:
-    """How long a text is with the headers it includes, so that what takes longest to compile comes first."""
+    """The length of a text with its headers, so that slow compilations start first."""
     return len(text) + sum(len(header) for name, header in headers().items() if f'"{name}"' in text)
 
 
 def _compiled(text: str, arch: str) -> bytes:
-    """The machine code of a text, which goes into the cache."""
+    """The machine code of a text, stored in the cache."""
     return cache.keep(_entry(text, arch), cubin(text, arch))
 
 

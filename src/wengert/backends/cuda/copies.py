@@ -1,9 +1,9 @@
-"""Copies that nobody waits for until they are needed, by way of pinned memory of the host.
+"""Asynchronous copies between host and GPU through pinned memory.
 
-Up: host arrays become arrays on the device, on a stream of their own beside the work; whatever comes next on the
-device's stream waits for them. An array that does not lie in pinned memory is put there first, in one of a few blocks
-that are used in turn. Down: values of the device are copied when its stream comes to it, and waited for when they are
-looked at, while later work goes on.
+Uploads: host arrays become arrays on the device, on a separate stream beside the work; later work on the device's
+stream waits for them. An array outside pinned memory is first copied into one of a few pinned blocks that are used in
+turn. Downloads: values are copied when the device's stream reaches the copy, and waited for when they are read, while
+later work continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ranges: dict[int, int] = {}  # the pinned memory there is: where it begins and 
 
 
 def pinned(shape: Shape, dtype: np.dtype[Any], device: str) -> Array:
-    """An array in pinned memory, with anything in it."""
+    """An uninitialised array in pinned memory."""
     driver = opened(device)
     driver.make_current()
     size = max(math.prod(shape), 1) * dtype.itemsize
@@ -49,15 +49,15 @@ def _let_go(driver: Driver, address: int) -> None:
 
 
 def is_pinned(array: Array) -> bool:
-    """Whether an array lies in pinned memory, one element after the other."""
+    """Whether an array is contiguous in pinned memory."""
     begin, ranges = array.ctypes.data, list(_ranges.items())
     return array.flags.c_contiguous and any(a <= begin and begin + array.nbytes <= b for a, b in ranges)
 
 
 def upload_beside(array: Array, device: str) -> DeviceArray:
-    """An array on the device, which whatever comes next there waits for.
+    """An array on the device, which later work there waits for.
 
-    What lies in pinned memory must not be changed before that; anything else may be, as soon as this returns.
+    Pinned memory must not be changed before the copy is done; other memory may be, as soon as this returns.
     """
     if not array.nbytes:
         return upload(array, device)
@@ -77,7 +77,7 @@ def upload_beside(array: Array, device: str) -> DeviceArray:
 
 
 class Download:
-    """The elements of an array on a GPU, on their way to the host."""
+    """The elements of an array on a GPU, being copied to the host."""
 
     def __init__(self, array: DeviceArray) -> None:
         self.device, self.shape, self.dtype, self.size = array.device, array.shape, array.dtype, array.nbytes
@@ -98,7 +98,7 @@ class Download:
         transfers.downloaded += self.size
 
     def numpy(self) -> Array:
-        """The elements, as soon as they are here."""
+        """The elements, as soon as the copy is done."""
         if self._found is None:
             self._stop.wait()
             if self._block[:FLAG].any():
@@ -112,7 +112,7 @@ class Download:
         return self._found
 
     def item(self) -> Any:
-        """The one element, as Python's number."""
+        """The single element, as a Python number."""
         return self.numpy().item()
 
     def __float__(self) -> float:
@@ -120,7 +120,7 @@ class Download:
 
 
 class Copy(NamedTuple):
-    """A copy under way: what it reads, whether that is a block of ours, and when it ends."""
+    """A copy in flight: its source, whether that is a block of ours, and its end."""
 
     source: Array
     is_block: bool
@@ -128,7 +128,7 @@ class Copy(NamedTuple):
 
 
 class Lane:
-    """The copies to a GPU that are under way, and pinned blocks for the next, either way."""
+    """The copies to a GPU in flight, and pinned blocks for further ones in either direction."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -137,13 +137,13 @@ class Lane:
         self.blocks: list[Array] = []
 
     def staged(self, array: Array) -> Array:
-        """The array in a pinned block."""
+        """The array, copied to a pinned block."""
         block = self.block(array.nbytes)
         block[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
         return block
 
     def block(self, size: int) -> Array:
-        """A pinned block of this many bytes at least."""
+        """A pinned block of at least this many bytes."""
         self._collect()
         fitting = [i for i, block in enumerate(self.blocks) if size <= block.nbytes <= 4 * size]
         if fitting:
@@ -151,11 +151,11 @@ class Lane:
         return pinned((1 << max(size - 1, 0).bit_length(),), np.dtype(np.uint8), self.device)
 
     def give_back(self, block: Array) -> None:
-        """Keep a block for the next copy; of many the latest."""
+        """Keep a block for the next copy; if there are many, only the latest."""
         self.blocks = [block, *self.blocks[: KEPT - 1]]
 
     def _collect(self) -> None:
-        """Take back the blocks that have been read."""
+        """Take back the blocks whose copies are done."""
         waiting = self.under_way
         while waiting and (len(waiting) >= UNDER_WAY or waiting[0].stop.is_done()):
             copy = waiting.popleft()

@@ -22,7 +22,7 @@ from wengert.plan.plan import MakeCodegen, Plan
 
 
 def open_device(name: str, index: int) -> CudaDevice:
-    """A GPU by its number; raises what is missing."""
+    """A GPU by its number; raises an error that says what is missing."""
     return CudaDevice(name, driver.make(number_on_machine(index)))
 
 
@@ -35,26 +35,26 @@ class CudaDevice:
 
     @property
     def model(self) -> str:
-        """What the maker calls the GPU."""
+        """The vendor's name for the GPU."""
         return self.driver.name
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """The device in DLPack's numbers."""
+        """The device in DLPack's numbering."""
         return dlpack.DLPACK_CUDA, self.driver.index
 
     # --- arrays -----------------------------------------------------------------------------------------------------
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
-        """A new array, with anything in it."""
+        """A new, uninitialised array."""
         return DeviceArray(shape, dtype, self.name)
 
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
-        """A host array on this GPU."""
+        """A host array, copied to this GPU."""
         return memory.upload(array, self.name)
 
     def download(self, array: DeviceArray) -> np.ndarray[Any, Any]:
-        """An array of this GPU on the host."""
+        """An array of this GPU, copied to the host."""
         return memory.download(array)
 
     def copy_into(self, target: DeviceArray, source: DeviceArray) -> None:
@@ -62,15 +62,15 @@ class CudaDevice:
         self.driver.copy(target.pointer, source.pointer, source.nbytes)
 
     def is_sole(self, array: DeviceArray) -> bool:
-        """Whether everything that reads an array's memory refers to this very array: its references tell who does."""
+        """Whether everything that uses an array's memory refers to this very array, by its reference count."""
         return array.is_sole()
 
     def owns_memory(self, array: DeviceArray) -> bool:
-        """Whether an array is no view of another."""
+        """Whether an array is not a view."""
         return array.is_sole()
 
     def view(self, node: Node, array: DeviceArray) -> DeviceArray | None:
-        """A reshape, or a slice of whole rows that begin where kernels can read them; None for any other slice."""
+        """A reshape, or a slice of whole rows at an aligned address; None for any other slice."""
         if node.op is RESHAPE:
             return array.reshape(node.shape)
         starts, steps = node.attrs["starts"], node.attrs["steps"]
@@ -78,13 +78,13 @@ class CudaDevice:
         return array.rows(starts[0], starts[0] + node.shape[0]) if of_rows else None
 
     def places(self, array: DeviceArray) -> DeviceArray | None:
-        """The places, in memory's order, of elements that are not zero."""
+        """The indices of nonzero elements, in memory order."""
         return places(array)
 
     # --- computing --------------------------------------------------------------------------------------------------
 
     def can_compile(self) -> bool:
-        """Kernels are compiled by NVRTC, without which there is no GPU here."""
+        """Always: NVRTC compiles the kernels, and the device does not open without it."""
         return True
 
     def interpret(
@@ -96,15 +96,15 @@ class CudaDevice:
         tf32: bool,
         check: bool,
     ) -> None:
-        """Give each node of `order` its buffer, one op at a time; those not in `keep` lose it after their last use."""
+        """Give each node of `order` its buffer, one op at a time; those not in `keep` are freed after the last use."""
         run(order, keep, failure, Settings(self.name, tf32, check))
 
     def target(self, *, tf32: bool = False, budget: int | None = None) -> Target:
-        """The GPU as what a graph is compiled for."""
+        """The GPU as a compilation target."""
         return target_of(self.name, tf32, budget)
 
     def codegen(self, tuning: float = 0.0) -> MakeCodegen:
-        """What generates CUDA C++, beside the libraries that are installed."""
+        """The CUDA C++ code generator, with the installed libraries."""
         return codegen_with(tuning)
 
     def build(self, plan: Plan) -> protocol.Program:
@@ -112,13 +112,13 @@ class CudaDevice:
         return CudaProgram(plan)
 
     def synchronize(self) -> None:
-        """Wait until the GPU has finished everything it was given."""
+        """Wait until the GPU has finished all enqueued work."""
         drain()
         self.driver.make_current()
         self.driver.synchronize()
 
     def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
-        """The seconds that the GPU takes for some work, by its own clock, the least of several runs."""
+        """The seconds that some work takes by the GPU's own clock, the minimum of several runs."""
         self.driver.make_current()
         return self.driver.time(work, repeats)
 
@@ -129,7 +129,7 @@ class CudaDevice:
         return dlpack.to_dlpack(array.copy() if options.get("copy") else array, stream)
 
     def borrow(self, x: Any) -> DeviceArray:
-        """An array on the memory of another library's array on a GPU."""
+        """An array over the memory of another library's array on a GPU."""
         return dlpack.from_dlpack(x) if hasattr(x, "__dlpack__") else dlpack.from_interface(x)
 
     def array_interface(self, array: DeviceArray, holder: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Device arrays handed to other libraries and taken from them without a copy, by DLPack or the CUDA array interface.
+"""Device arrays shared with other libraries without a copy, by DLPack or the CUDA array interface.
 
-DLPack's structs are laid out with ctypes. What is handed out is kept until its consumer calls the deleter; what is
-taken in keeps its producer's capsule. Whoever gives an array makes the other's stream wait for it, and whoever gives
-it back too: its memory may be another's from then on.
+DLPack's structs are defined with ctypes. An exported array is kept alive until its consumer calls the deleter; an
+imported one keeps its producer's capsule. Whoever hands over an array makes the other's stream wait for it, and whoever
+returns it does too, because its memory may be reused from then on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wengert.core.errors import DTypeError
 from wengert.core.graph import Shape
 
 DLPACK_CUDA = 2  # DLPack's number for it
-_LEGACY = 1  # the stream that libraries use where nobody named one
+_LEGACY = 1  # the default stream of libraries
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
 
@@ -75,20 +75,20 @@ def _delete(managed: Any) -> None:
 
 
 def _after(wait: Callable[[int], Any], stream: int, held: Any) -> None:
-    """Make one stream wait for the other; afterwards, what was held is freed."""
+    """Make one stream wait for the other, and afterwards release what was held."""
     wait(stream)
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # type: ignore[untyped-decorator]
 def _forget(capsule: int) -> None:
-    """A capsule dies: if nobody took what is in it, it goes too."""
+    """A capsule is collected: if nobody consumed its content, that is released too."""
     if _python.PyCapsule_IsValid(capsule, _NEW):
         pointer = ctypes.cast(capsule, ctypes.py_object)
         _lent.pop(_python.PyCapsule_GetPointer(pointer, _NEW), None)
 
 
 def to_dlpack(array: DeviceArray, stream: int | None = None) -> Any:
-    """A capsule with the array, for a consumer that works on `stream` (-1: it takes care itself)."""
+    """A capsule with the array, for a consumer that works on `stream` (-1: the consumer synchronises itself)."""
     driver = opened(array.device)
     consumer = _LEGACY if stream in (None, -1) else stream
     if stream != -1:
@@ -109,9 +109,7 @@ def to_dlpack(array: DeviceArray, stream: int | None = None) -> Any:
 
 
 class _Borrowed:
-    """Another library's memory: kept as long as an array of ours lies in it, and until its stream waits for our last
-    kernels.
-    """
+    """Another library's memory, kept until no array of ours uses it and its stream waits for our last kernels."""
 
     def __init__(self, pointer: int, device: str, owner: Any, stream: int) -> None:
         self.pointer, self.device, self.owner, self.stream = pointer, device, owner, stream
@@ -123,7 +121,7 @@ class _Borrowed:
 
 
 class _Capsule:
-    """A capsule we took: its deleter is called when it goes."""
+    """A capsule that we consumed: its deleter is called when this is collected."""
 
     def __init__(self, managed: Any, capsule: Any) -> None:
         self.managed, self.capsule = managed, capsule
@@ -134,7 +132,7 @@ class _Capsule:
 
 
 def from_dlpack(x: Any) -> DeviceArray:
-    """An array on the memory of another library's, which must be contiguous."""
+    """An array over another library's memory, which must be contiguous."""
     device = devices.gpu_named(x.__dlpack_device__()[1])
     capsule = x.__dlpack__(stream=int(opened(device).stream))
     managed = ctypes.cast(_python.PyCapsule_GetPointer(capsule, _NEW), ctypes.POINTER(_Managed))
@@ -149,7 +147,7 @@ def from_dlpack(x: Any) -> DeviceArray:
 
 
 def from_interface(x: Any) -> DeviceArray:
-    """An array on the memory of another library's that has the CUDA array interface, and must be contiguous."""
+    """An array over the memory of an object with the CUDA array interface, which must be contiguous."""
     given = x.__cuda_array_interface__
     dtype, shape = np.dtype(given["typestr"]), tuple(given["shape"])
     if dtype not in ALL:
@@ -166,7 +164,7 @@ def from_interface(x: Any) -> DeviceArray:
 
 
 def _borrowed(shape: Shape, dtype: np.dtype[Any], block: _Borrowed) -> DeviceArray:
-    """An array on this memory; a copy of it where kernels could not read it because it begins off the grid."""
+    """An array over this memory; a copy if its alignment does not suit kernels."""
     array = DeviceArray.over(shape, dtype, block, block.pointer, block)
     return array.copy() if block.pointer % ALIGNMENT else array
 
@@ -197,7 +195,7 @@ _shown: dict[int, DeviceArray] = {}
 
 
 def interface(array: DeviceArray, holder: Any) -> dict[str, Any]:
-    """The CUDA array interface of an array. Whoever reads it holds on to `holder` alone, and so this to the array."""
+    """The CUDA array interface of an array. A reader keeps only `holder` alive, which keeps the array alive."""
     if id(holder) not in _shown:
         finalize(holder, _shown.pop, id(holder)).atexit = False
     _shown[id(holder)] = array

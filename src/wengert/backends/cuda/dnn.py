@@ -1,12 +1,13 @@
 """Convolutions by cuDNN's graph interface: a candidate beside our own kernels.
 
 A convolution is described by sizes and strides, so channels may come first or last in memory. The heuristic ranks
-plans; each is a candidate of its own, those whose sums have no fixed order left out. One thing it does not see: in half
-precision and from 256 channels on, its large tile in pairs is the fastest on an H200 or nearly so, also where it puts
-another first: the gradients of 3 x 3 convolutions over 4 x 4 positions and 512 channels take 52 and 59 us so, and 68.
+plans; each is a separate candidate, except those whose sums have no fixed order. The heuristic misses one case: in half
+precision with at least 256 channels, its large tile in pairs is the fastest or nearly so on an H200, even where it
+ranks another first. The gradients of 3 x 3 convolutions over 4 x 4 positions and 512 channels take 52 and 59 us with
+it, and 68 without.
 
-A forward convolution may go on with elementwise steps (dnn_finishes.py). Compiling such a plan takes cuDNN half a
-second; it is kept on disk.
+A forward convolution may have an elementwise epilogue (dnn_finishes.py). Compiling such a plan takes cuDNN half a
+second; the plan is cached on disk.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NAMES = {float32: "FLOAT", float64: "DOUBLE", float16: "HALF", bfloat16: "BFLOAT
 
 @functools.cache
 def library() -> Any:
-    """cuDNN's frontend, or None where it is not installed."""
+    """cuDNN's frontend, or None if it is not installed."""
     try:
         import cudnn
 
@@ -69,11 +70,11 @@ class ConvolutionShape:
     result: np.dtype[Any]
     channels_last: bool = False
     tf32: bool = False
-    then: PointwiseOps | None = None  # what is done with the sums before they are stored
+    then: PointwiseOps | None = None  # the epilogue
 
 
 def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> ConvolutionShape | None:
-    """The shape of a convolution's node and of what follows it, or None where cuDNN cannot do it."""
+    """The shape of a convolution's node and its epilogue, or None if cuDNN does not support it."""
     op, last, *values = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     crops = any(n < 0 for pair in a["padding"] for n in pair)
@@ -89,7 +90,7 @@ def shape_of(node: Node, tf32: bool, then: PointwiseOps | tuple[()] = ()) -> Con
 
 
 def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
-    """How far apart the elements of a contiguous value lie along each axis, channels first.
+    """The strides of a contiguous value along each axis, listed channels first.
 
     >>> strides((2, 3, 4, 5), False), strides((2, 3, 4, 5), True)
     ([60, 20, 5, 1], [60, 1, 15, 3])
@@ -103,7 +104,7 @@ def strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
 
 
 class CudnnConvolution:
-    """One plan of cuDNN for one convolution. It is built when it is first asked for."""
+    """One cuDNN plan for a convolution, built on first use."""
 
     def __init__(self, graph: Any, index: int, device: str) -> None:
         self.graph, self.index, self.handle = graph, index, handle(device)
@@ -111,13 +112,13 @@ class CudnnConvolution:
 
     @functools.cached_property
     def settings(self) -> dict[int, int]:
-        """What its engine is set to, by cuDNN's numbers of that."""
+        """The settings of its engine, by cuDNN's numbers."""
         name = self.graph.get_plan_name_at_index(self.index)
         return {int(number): int(value) for number, value in re.findall(r"_k(\d+)=(\d+)", name)}
 
     @functools.cached_property
     def works(self) -> bool:
-        """Whether its engine takes these sizes."""
+        """Whether its engine supports these sizes."""
         try:
             self.graph.build_plan_at_index(self.index)
         except Exception:
@@ -126,17 +127,17 @@ class CudnnConvolution:
 
     @functools.cached_property
     def workspace(self) -> int:
-        """The bytes that it works in, once it is built."""
+        """The workspace size in bytes, once it is built."""
         return int(self.graph.get_workspace_size_plan_at_index(self.index))
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on the stream: two operands and the result."""
+        """Enqueue it on the stream: two operands and the result."""
         pack = {number: pointer for number, pointer in enumerate(pointers, 1)}
         self.graph.execute_plan_at_index(pack, workspace, self.index, self.handle)
 
 
 class Fused(CudnnConvolution):
-    """One plan for a convolution and what follows it. It is taken from the cache, or compiled and put there."""
+    """One plan for a convolution with its epilogue, taken from the cache, or compiled and stored there."""
 
     def __init__(self, graph: Any, index: int, device: str, shape: ConvolutionShape) -> None:
         super().__init__(graph, index, device)
@@ -146,7 +147,7 @@ class Fused(CudnnConvolution):
 
     @functools.cached_property
     def works(self) -> bool:
-        """Whether its engine takes these sizes."""
+        """Whether its engine supports these sizes."""
         try:
             return self.loaded_plan is not None
         except Exception:
@@ -154,7 +155,7 @@ class Fused(CudnnConvolution):
 
     @functools.cached_property
     def loaded_plan(self) -> Any:
-        """The compiled plan in a graph of its own."""
+        """The compiled plan in its own graph."""
         content = cache.read(self.entry)
         if content is not None:
             with suppress(Exception):  # of another build of cuDNN's: it is compiled anew
@@ -169,17 +170,17 @@ class Fused(CudnnConvolution):
 
     @functools.cached_property
     def workspace(self) -> int:
-        """The bytes that it works in."""
+        """The workspace size in bytes."""
         return int(self.loaded_plan.get_workspace_size())
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on the stream: two operands, what its steps read besides, and the result."""
+        """Enqueue it on the stream: two operands, the epilogue's operands, and the result."""
         self.loaded_plan.execute(dict(enumerate(pointers, 1)), workspace, self.handle)
 
 
 @functools.lru_cache(maxsize=512)
 def candidates(shape: ConvolutionShape, device: str) -> Sequence[CudnnConvolution]:
-    """The plans that cuDNN suggests for a convolution, best first; none where it cannot do it or is not there."""
+    """The plans that cuDNN suggests for a convolution, best first; empty if unsupported or not installed."""
     dnn = library()
     if dnn is None:
         return []
@@ -194,7 +195,7 @@ def candidates(shape: ConvolutionShape, device: str) -> Sequence[CudnnConvolutio
 
 
 def ranked(shape: ConvolutionShape, plans: Sequence[CudnnConvolution]) -> list[CudnnConvolution]:
-    """The plans in the heuristic's order; for wide convolutions in half precision the large tile in pairs first."""
+    """The plans in the heuristic's order; for wide convolutions in half precision, the large tile in pairs first."""
     if shape.dtype not in HALF or min(shape.weight[:2]) < CHANNELS:
         return list(plans)
     first = sorted(plans[:RANKED], key=lambda plan: not LARGE_IN_PAIRS.items() <= plan.settings.items())
@@ -234,7 +235,7 @@ def _graph(dnn: Any, shape: ConvolutionShape, device: str) -> Any:
 
 
 def _carried_on(dnn: Any, graph: Any, sums: Any, shape: ConvolutionShape) -> Any:
-    """What the steps after a convolution make of its sums."""
+    """The result of the epilogue on a convolution's sums."""
     if shape.then is None:
         return sums
     a_channel = (1, shape.y[1], *(1 for _ in shape.y[2:]))
@@ -256,6 +257,6 @@ _LESS_THAN_FLOAT32 = (
 
 
 def _unwanted(shape: ConvolutionShape) -> Sequence[str]:
-    """The notes of engines that do less than requested."""
+    """The notes of engines that do not meet the requirements."""
     exact = shape.dtype is float32 and not shape.tf32
     return ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", *(_LESS_THAN_FLOAT32 if exact else ()))

@@ -1,8 +1,8 @@
 """Attention by cuDNN: a candidate beside our own kernels, for half precision without a mask.
 
-Operands are described by strides, so they need not be laid out head by head. Backward takes forward's result and the
-logarithm of each query's sum of powers, which forward keeps if asked; else it runs forward again, into the workspace.
-Of its algorithms it takes the one whose sums have a fixed order.
+Operands are described by strides, so heads need not be contiguous. The backward pass uses the forward's result and the
+log-sum-exp of each query, which the forward keeps if requested; otherwise it runs the forward again, into the
+workspace. Of the backward's algorithms, one whose sums have a fixed order is chosen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RESULT, _STATISTICS, _COTANGENTS = 5, 6, (7, 8, 9)  # numbers of the values; op
 
 @dataclass(frozen=True)
 class AttentionShape(AttentionSizes):
-    """An attention of batches and heads, and where its operands and results lie."""
+    """An attention's batches and heads, and the layouts of its operands and results."""
 
     strides: tuple[tuple[int, ...], ...]  # of query, key, value and, backward, g
     offsets: tuple[int, ...]  # in bytes
@@ -41,8 +41,9 @@ class AttentionShape(AttentionSizes):
 
 
 def shape_of(node: Node, keeper: Node | None) -> AttentionShape | None:
-    """The shape of an attention's node, or None where cuDNN cannot do it; `keeper` is the forward that keeps what
-    backward wants: itself, or that of a backward.
+    """The shape of an attention's node, or None if unsupported.
+
+    `keeper` is the forward that keeps values for its backward: the node itself, or the forward of a backward.
     """
     a = attention(node)
     if a is None or a.dtype not in HALVES or a.mask is not None or len(a.lead) > 2:
@@ -66,19 +67,19 @@ def shape_of(node: Node, keeper: Node | None) -> AttentionShape | None:
 
 
 def operands(node: Node) -> list[Node]:
-    """The values in which the operands lie, in the order of a candidate's pointers."""
+    """The values that contain the operands, in the order of a candidate's pointers."""
     a = attention(node)
     return [] if a is None else [place.base for place in a.views.values()]
 
 
 def _strides(place: View | Layout, width: int) -> tuple[int, ...]:
-    """Those of batch, heads, rows and features; where there is only one of something, any will do."""
+    """The strides of batch, heads, rows and features; an axis of size 1 may have any."""
     batch, heads = (0, 0, *place.steps)[-2:]
     return (batch or width, heads or width, place.row or width, 1)
 
 
 class CudnnPlan:
-    """A graph of cuDNN's, built; its values are bound by number."""
+    """A built cuDNN graph; its values are bound by number."""
 
     def __init__(self, graph: Any, device: str) -> None:
         graph.validate()
@@ -89,12 +90,12 @@ class CudnnPlan:
         self.graph, self.handle, self.workspace = graph, handle(device), int(graph.get_workspace_size())
 
     def enqueue(self, pointers: dict[int, int], workspace: int) -> None:
-        """Put it on the handle's stream."""
+        """Enqueue it on the handle's stream."""
         self.graph.execute(pointers, workspace, self.handle)
 
 
 class AttentionCandidate:
-    """Forward, backward, or one after another, of one attention."""
+    """Forward, backward, or both in sequence, of one attention."""
 
     name = "cuDNN"
     works = True
@@ -107,8 +108,10 @@ class AttentionCandidate:
         self.workspace = self.made_here + max(plan.workspace for plan in plans)
 
     def enqueue(self, stream: int, pointers: Sequence[int], workspace: int) -> None:
-        """Put it on the stream. Pointers: query, key, value, the result and, if kept, the logarithms; backward after
-        the first three g, the cotangents (one pointer if they are joined) and, if kept, the result and the logarithms.
+        """Enqueue it on the stream.
+
+        Pointers: query, key, value, the result and, if kept, the log-sum-exp. For the backward, after the first three:
+        g, the cotangents (one pointer if they are joined) and, if kept, the result and the log-sum-exp.
         """
         shape = self.shape
         count, backward = len(shape.offsets), len(shape.results) > 1
@@ -131,7 +134,7 @@ def _rounded(size: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def candidates(shape: AttentionShape, device: str) -> list[AttentionCandidate]:
-    """What cuDNN has for an attention; nothing where it cannot do it or is not there."""
+    """The cuDNN candidates for an attention; empty if unsupported or not installed."""
     dnn = library()
     if dnn is None:
         return []
@@ -168,7 +171,7 @@ def _contiguous(sizes: Sequence[int]) -> list[int]:
 
 
 def _give(value: Any, number: int, sizes: list[int], strides: Sequence[int], kind: Any) -> None:
-    """Make a value an output."""
+    """Mark a value as an output."""
     value.set_uid(number).set_output(True).set_dim(sizes).set_stride(list(strides)).set_data_type(kind)
 
 

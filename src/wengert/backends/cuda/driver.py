@@ -1,8 +1,8 @@
-"""The CUDA driver in Python's terms: what this backend asks of a GPU, and nothing more.
+"""The CUDA driver in Python: the operations that this backend needs from a GPU.
 
-A CudaDriver is one GPU with one stream of ours. Its parts are a file each: `stream` (order, events), `allocator`
+A CudaDriver is one GPU with one stream of ours. Its parts are one file each: `stream` (order, events), `allocator`
 (memory), `transfer` (copies), `kernel` (loading, launching), `graph` (capture and replay). It implements the protocol
-`backends.protocol.Driver`, and so does the emulated GPU of the tests.
+`backends.protocol.Driver`, as does the emulated GPU of the tests.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ class CudaDriver(Transfer, GraphCapture):
 
 
 def make(index: int) -> protocol.Driver:
-    """A driver of this GPU. Tests put another in its place."""
+    """A driver of this GPU. Tests replace it."""
     return CudaDriver(index)

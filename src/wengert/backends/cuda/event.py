@@ -1,4 +1,4 @@
-"""Events: points of a stream."""
+"""Events: points in a stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wengert.backends.cuda.bindings import check
 
 
 class CudaEvent:
-    """A point of a stream: whether everything before it is done, and how long after another point that was."""
+    """A point in a stream: whether everything before it is done, and the time since another point."""
 
     __slots__ = ("cu", "event")
 
@@ -30,7 +30,7 @@ class CudaEvent:
         check(self.cu.cuEventSynchronize(self.event))
 
     def since(self, other: CudaEvent) -> float:
-        """The seconds from another event to this one; the device has reached both."""
+        """The seconds from another event to this one, both reached by the device."""
         return float(check(self.cu.cuEventElapsedTime(other.event, self.event))) / 1e3
 
     def __del__(self) -> None:

@@ -1,7 +1,7 @@
-"""Ops that fail on a GPU: each has a number, which its kernels note with how it failed, and which an error names it by.
+"""Ops that fail on a GPU: each has a number, which its kernels store on failure, and by which an error names the op.
 
-Nothing is waited for: the number lies in the flag in which indices out of range are noted, until somebody looks at a
-value. Of several failures the largest number stays, which is that of the op that was met first.
+Nothing waits for this: the number is stored in the same flag as indices out of range, which is checked when a value is
+read. Of several failures the largest number wins, which is the op recorded first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from wengert.ops.op import PICK
 _FIRST = 1 << 30  # numbers go down from here
 _WAYS = 8  # numbers that an op has, one for each way to fail
 
-_numbers: dict[tuple[str, str], int] = {}  # by what is said of a failure, and the line
+_numbers: dict[tuple[str, str], int] = {}  # by failure message and line
 _ops: dict[int, tuple[str, Location]] = {}
 
 
 def number_of(node: Node) -> int:
-    """The number of an op that says this of its failure, on this line."""
+    """The number of an op with this failure message and source line."""
     op = node.sources[0] if node.op is PICK else node
     words = f"{op.op.name} failed: " if op.op.failure is None else op.op.failure(op)
     key = words, describe(op.location)
@@ -31,7 +31,7 @@ def number_of(node: Node) -> int:
 
 
 def failed(noted: int) -> ComputationError:
-    """The error of what kernels noted."""
+    """The error for the number that kernels stored."""
     way = noted % _WAYS
     words, location = _ops[noted - way]
     kind = LinearAlgebraError if way else ComputationError

@@ -1,10 +1,10 @@
-"""Fourier transforms by cuFFT: along one axis anywhere, or along the last axes, of complex or real values.
+"""Fourier transforms by cuFFT: along any one axis, or along the last axes, of complex or real values.
 
-What else a transform is (other sizes, other orders of axes, a norm) is written around it as ops of the graph, which
-fuse with their neighbours (`plan/expansions`). A plan works in memory that the step gives it, so it may be part of a
-CUDA graph.
-cuFFT takes the other half of a half-spectrum for its mirror image along all axes; NumPy along the last one only, so a
-real inverse over several axes is a complex one over the others first.
+The rest of a transform (other sizes, other axis orders, a norm) is written around it as ops of the graph, which fuse
+with their neighbours (`plan/expansions`). A plan's workspace belongs to the step, so it can be part of a CUDA graph.
+
+cuFFT takes the missing half of a half-spectrum as its mirror image along all axes, NumPy along the last one only, so a
+real inverse over several axes starts with a complex one over the other axes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNSCALED = {FFT: "backward", RFFT: "backward", IFFT: "forward", IRFFT: "forward
 
 
 def library() -> VendorLibrary | None:
-    """cuFFT, or None where it is not installed."""
+    """cuFFT, or None if it is not installed."""
     return opened_library("cufft", "cufft")
 
 
@@ -43,7 +43,7 @@ def _there() -> VendorLibrary:
 
 
 class Transform(NamedTuple):
-    """One plan: sizes along neighbouring axes, elements between neighbours and between transforms on both sides."""
+    """One plan: sizes along adjacent axes, and on both sides the strides between elements and between transforms."""
 
     sizes: tuple[int, ...]
     step: int
@@ -55,12 +55,12 @@ class Transform(NamedTuple):
 
     @property
     def is_strided(self) -> bool:
-        """Whether neighbours lie apart."""
+        """Whether elements are not adjacent."""
         return self.step > 1
 
 
 class TransformPlan:
-    """A plan of cuFFT's, and the bytes that it works in."""
+    """A cuFFT plan, and its workspace size."""
 
     def __init__(self, transform: Transform) -> None:
         t, self.number, size = transform, ctypes.c_int(), ctypes.c_size_t()
@@ -77,7 +77,7 @@ class TransformPlan:
         self.workspace = size.value
 
     def run(self, stream: int, source: int, target: int, workspace: int, direction: int) -> None:
-        """Put it on a stream."""
+        """Enqueue it on a stream."""
         own = self.number
         _there().call("SetStream", own, ctypes.c_void_p(stream))
         _there().call("SetWorkArea", own, ctypes.c_void_p(workspace))
@@ -90,7 +90,7 @@ def _plan(transform: Transform, device: int) -> TransformPlan:
 
 
 class TransformStage(NamedTuple):
-    """A plan that is carried out this many times, and the bytes from one time to the next."""
+    """A plan that runs this many times, and the bytes between one run and the next."""
 
     transform: Transform
     times: int = 1
@@ -101,7 +101,7 @@ class TransformStage(NamedTuple):
 def _stage(
     shape: Sequence[int], axes: Sequence[int], source: np.dtype[Any], result: np.dtype[Any], half: bool
 ) -> TransformStage | None:
-    """The transform of values of a shape along some neighbouring axes, in order; None where one plan cannot do it."""
+    """The transform along some adjacent axes, in order; None if one plan cannot express it."""
     first, last = axes[0], axes[-1]
     if list(axes) != list(range(first, last + 1)) or len(axes) > MOST_AXES:
         return None
@@ -119,7 +119,7 @@ def _stage(
 
 
 def stages(node: Node) -> list[TransformStage] | None:
-    """The plans that carry out a transform, one after another; None where there are none."""
+    """The plans that compute a transform, in sequence; None if cuFFT cannot."""
     x, axes, sizes = node.sources[0], node.attrs["axes"], node.attrs["sizes"]
     is_half, result = node.op in (RFFT, IRFFT), node.dtype
     full = result if node.op is RFFT else x.dtype
@@ -147,7 +147,7 @@ def stages(node: Node) -> list[TransformStage] | None:
 
 
 def _grouped(shape: Sequence[int], axes: Sequence[int], dtype: np.dtype[Any]) -> list[TransformStage] | None:
-    """Complex transforms along axes: neighbours at the end together, the others one by one."""
+    """Complex transforms along axes: the trailing adjacent axes together, the others one by one."""
     found: list[TransformStage] = []
     rest = list(axes)
     while rest:
@@ -161,8 +161,9 @@ def _grouped(shape: Sequence[int], axes: Sequence[int], dtype: np.dtype[Any]) ->
 
 
 def _transformed(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], device: int) -> None:
-    """Stage after stage: the first reads the operand, the others work in place. To real values a transform may write
-    over what it reads, so that is a value of its own.
+    """Run stage after stage: the first reads the operand, the others work in place.
+
+    A transform to real values may overwrite its operand, which is therefore a temporary.
     """
     found = stages(node)
     assert found is not None
@@ -192,7 +193,7 @@ def _run(stage: TransformStage, plan: TransformPlan, direction: int, stream: int
 
 
 def recipes(node: Node, device: int) -> list[VendorRecipe]:
-    """How cuFFT carries out a transform; nothing where it cannot, or is not there."""
+    """cuFFT's implementation of a transform; empty if unsupported or not installed."""
     if library() is None or not node.size or stages(node) is None:
         return []
     return [VendorRecipe("cuFFT", _transformed, device)]

@@ -1,4 +1,4 @@
-"""CUDA graphs: launches that are captured from a stream and replayed together."""
+"""CUDA graphs: launches captured from a stream and replayed together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wengert.backends.cuda.memset_kernels import OwnMemory, memsets_as_kernels
 
 
 class CudaGraph:
-    """A graph of launches that can be replayed, and given other arguments."""
+    """A graph of launches that can be replayed and given other arguments."""
 
     def __init__(self, driver: KernelLoader) -> None:
         self.driver, self.cu = driver, driver.cu
@@ -25,36 +25,36 @@ class CudaGraph:
         self.parameters: dict[Arguments, Any] = {}  # of launches that were given other arguments
 
     def nodes(self) -> list[Any]:
-        """The nodes that what is captured next would wait for: those of what was captured last."""
+        """The most recently captured nodes, which the next capture would wait for."""
         return list(check(self.cu.cuStreamGetCaptureInfo(self.driver.stream))[3])
 
     def after(self, nodes: Sequence[Any]) -> None:
-        """Have what is captured next wait for these nodes, and no others."""
+        """Make the next capture wait for these nodes only."""
         flag = int(self.cu.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         check(self.cu.cuStreamUpdateCaptureDependencies(self.driver.stream, list(nodes), None, len(nodes), flag))
 
     def owns(self, start: int, size: int) -> None:
-        """Declare memory that only what is captured next uses: nothing else of the program, at any time."""
+        """Declare memory that only the next captured call uses, at any time."""
         self.own.append(OwnMemory(start, start + size, frozenset(map(int, self.nodes()))))
 
     # --- conditions -------------------------------------------------------------------------------------------------
 
     def condition(self) -> int:
-        """A new condition, which kernels of the graph set: its handle."""
+        """The handle of a new condition, which kernels of the graph set."""
         graph = check(self.cu.cuStreamGetCaptureInfo(self.driver.stream))[2]
         return int(check(self.cu.cuGraphConditionalHandleCreate(graph, self.driver.context, 0, 0)))
 
     def loop(self, condition: int) -> Any:
-        """Capture a body that is repeated as long as a condition holds."""
+        """Capture a body that repeats while a condition holds."""
         return self._conditional(condition, self.cu.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE, 1)[0]
 
     def branch(self, condition: int) -> tuple[Any, Any]:
-        """Capture two bodies, of which the first runs where a condition holds, and else the second."""
+        """Capture two bodies: the first runs if a condition holds, else the second."""
         first, second = self._conditional(condition, self.cu.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_IF, 2)
         return first, second
 
     def _conditional(self, condition: int, kind: Any, bodies: int) -> list[Any]:
-        """A node with bodies, after what was captured last. The bodies are in the node's parameters afterwards."""
+        """A conditional node after the latest capture. Its parameters afterwards contain the bodies."""
         cu, stream = self.cu, self.driver.stream
         graph, before = check(cu.cuStreamGetCaptureInfo(stream))[2:4]
         parameters = cu.CUgraphNodeParams()
@@ -69,7 +69,7 @@ class CudaGraph:
 
     @contextmanager
     def inside(self, body: Any) -> Iterator[None]:
-        """Inside, what is put on the stream is captured in a body: the stream is another one meanwhile."""
+        """A context that captures into a body; the stream is another one meanwhile."""
         cu, outer = self.cu, self.driver.stream
         stream = check(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
         mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -93,13 +93,13 @@ class CudaGraph:
         self.launch = partial(self.cu.cuGraphLaunch, self.executable, self.driver.stream)
 
     def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
-        """Give a kernel of the graph other arguments from the next replay on."""
+        """Set a kernel's arguments from the next replay on."""
         if arguments not in self.parameters:
             self.parameters[arguments] = self._parameters(function, shape, arguments)
         check(self.cu.cuGraphExecKernelNodeSetParams(self.executable, node, self.parameters[arguments]))
 
     def _parameters(self, function: Any, shape: Sequence[int], arguments: Arguments) -> Any:
-        """A launch as the driver takes it. The arguments stay where they are, whatever they are set to."""
+        """A launch in the driver's format. It points at the arguments, whose values may change."""
         parameters = self.cu.CUDA_KERNEL_NODE_PARAMS()
         parameters.func = function
         parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = shape[:3]
@@ -124,12 +124,12 @@ class GraphCapture(KernelLoader):
     """A stream whose launches can be captured as a graph."""
 
     def has_conditions(self) -> bool:
-        """Whether graphs may have bodies that run on conditions, two for a branch: from CUDA 12.8 on."""
+        """Whether conditional nodes with two bodies are available: from CUDA 12.8 on."""
         return int(check(self.cu.cuDriverGetVersion())) >= 12080
 
     @contextmanager
     def capturing(self) -> Iterator[CudaGraph]:
-        """Inside, what is put on the stream does not run: it is captured as a graph, ready to replay afterwards."""
+        """A context in which enqueued work does not run but is captured as a graph, ready to replay afterwards."""
         with self.lock:
             mode = self.cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
             check(self.cu.cuStreamBeginCapture(self.stream, mode))

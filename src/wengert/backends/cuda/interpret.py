@@ -1,9 +1,8 @@
-"""The interpreting tier on a GPU: every node by itself, by kernels that are there already.
+"""The interpreting tier on a GPU: one node at a time, by kernels that exist already.
 
-Most ops have kernels that take sizes as arguments (`kernels.prebuilt`): a text for an op and its dtypes, compiled once
-for a machine, so that neither a new shape nor a new expression compiles anything. The others, products and the like,
-run as programs of one node, each kept for the next node like it. Values that only change their shape or name share
-memory.
+Most ops have kernels that take sizes as arguments (`kernels.prebuilt`): one text per op and dtypes, compiled once per
+machine, so that a new shape or a new expression compiles nothing. Other ops, such as products, run as programs of a
+single node, which are cached for equal nodes. Values that only change their shape or name share memory.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _SAME_MEMORY = frozenset((RESHAPE, ALIAS, STOP_GRADIENT, VARIABLE))
 
 
 class _Later:
-    """A program that is connected to its kernels when it is first called, so that many can be compiled together."""
+    """A program that loads its kernels on its first call, so that many can be compiled together."""
 
     pieces: Any = None
 
@@ -49,13 +48,13 @@ class _Later:
         pass
 
     def stands_for(self, node: Node) -> None:
-        """Connect it, if it was not, and have failures name this node."""
+        """Load its kernels if necessary, and attribute failures to this node."""
         if self.pieces is None:
             super()._connect()  # type: ignore[misc]
         super().stands_for(node)  # type: ignore[misc]
 
     def __call__(self, *arguments: Any, **options: Any) -> list[Any]:
-        """As that of a program."""
+        """Call the program."""
         results: list[Any] = super().__call__(*arguments, **options)  # type: ignore[misc]
         return results
 
@@ -73,7 +72,7 @@ _carriers: OrderedDict[Hashable, Carrier | None] = OrderedDict()  # None: a prog
 
 
 class Settings(NamedTuple):
-    """What carries out a node depends on besides the node."""
+    """What the implementation of a node depends on besides the node."""
 
     device: str
     tf32: bool
@@ -81,7 +80,7 @@ class Settings(NamedTuple):
 
 
 def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, Node], Any], settings: Settings) -> None:
-    """Give each node of `order` its buffer; those not in `keep` lose it again after their last use."""
+    """Give each node of `order` its buffer; nodes not in `keep` are freed after their last use."""
     uses: dict[Node, int] = {}
     for node in order:
         for source in node.sources:
@@ -110,7 +109,7 @@ def run(order: Sequence[Node], keep: set[Node], failure: Callable[[Exception, No
 
 
 def _on_host(node: Node) -> Any:
-    """The value of a node for NumPy to look at."""
+    """The value of a node as a NumPy array."""
     if node.op is LITERAL:
         return np.asarray(node.attrs["value"], node.dtype)
     parts = node.buffer if type(node.buffer) is tuple else (node.buffer,)
@@ -119,9 +118,9 @@ def _on_host(node: Node) -> Any:
 
 
 def _prepared(order: Sequence[Node], settings: Settings) -> dict[Node, Carrier]:
-    """What carries out these nodes, kernels that are new compiled side by side.
+    """The implementations of these nodes; new kernels are compiled in parallel.
 
-    A node for which there is nothing is left out: that fails again where it is computed.
+    A node without an implementation is left out: it fails again, with its error, when it is computed.
     """
     found: dict[Node, Carrier] = {}
     with suppress(Exception):
@@ -135,7 +134,7 @@ def _prepared(order: Sequence[Node], settings: Settings) -> dict[Node, Carrier]:
 
 
 def _unconnected(carrier: Carrier) -> Iterable[Launch]:
-    """The launches of what was never called."""
+    """The launches of programs that were never called."""
     if isinstance(carrier, SingleOpKernel):
         return carrier.launches if carrier.calls is None else ()
     plans = nested(carrier.plan) if carrier.pieces is None else ()
@@ -143,7 +142,7 @@ def _unconnected(carrier: Carrier) -> Iterable[Launch]:
 
 
 def _is_computed(node: Node) -> bool:
-    """Whether a node takes kernels: it is no number, no part of a value, and no value under another name."""
+    """Whether a node needs kernels: it is not a number, a part of a value, or a renamed value."""
     if node.op is LITERAL or node.op is PICK:
         return False
     return node.op not in _SAME_MEMORY or node.sources[0].op is LITERAL
@@ -173,7 +172,7 @@ def _computed(node: Node, carrier: Carrier | None, settings: Settings) -> Any:
 
 
 def _by_prebuilt(node: Node, carrier: SingleOpKernel, check: bool) -> DeviceArray:
-    """What kernels that take sizes as arguments make of a node, compared with its reference if requested."""
+    """Compute a node by kernels that take sizes as arguments, compared with its reference if requested."""
     arrays = [_number(source) if source.op is LITERAL else source.buffer for source in node.sources]
     result = carrier(arrays, node)
     if check:
@@ -182,7 +181,7 @@ def _by_prebuilt(node: Node, carrier: SingleOpKernel, check: bool) -> DeviceArra
 
 
 def _check(node: Node, result: DeviceArray, kernels: str) -> None:
-    """Raise an error where a result is not that of the node's reference, or the device failed: waits for it."""
+    """Raise an error if a result differs from the node's reference or the device failed; waits for the device."""
     try:
         found = download(result)
     except CudaError as error:
@@ -198,7 +197,7 @@ def _number(literal: Node) -> np.ndarray[Any, Any]:
 
 
 def _carrier(node: Node, settings: Settings) -> Carrier:
-    """What carries out a node: prebuilt kernels for its shapes, or a program of one node."""
+    """The implementation of a node: prebuilt kernels for its shapes, or a program of one node."""
     types = tuple([(source.shape, source.dtype) for source in node.sources])
     key = (node.op, _attributes(node), settings, types)
     carrier = _kept(key, lambda: _prebuilt(node, settings))
@@ -238,7 +237,7 @@ def _program(node: Node, given: Sequence[Node], settings: Settings) -> Carrier:
 
 
 def _attributes(node: Node) -> Hashable:
-    """The attributes of a node as a part of a key, bodies by what they compute."""
+    """The attributes of a node as part of a cache key, with bodies represented by what they compute."""
     if bodies_of(node):
         return frozen_attributes(node.attrs)
     return tuple((name, value if isinstance(value, Hashable) else repr(value)) for name, value in node.attrs.items())

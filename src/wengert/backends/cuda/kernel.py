@@ -34,14 +34,14 @@ class KernelLoader(Stream):
             key = launch.source, launch.entry
             if key not in self.functions:
                 self.functions[key] = check(self.cu.cuModuleGetFunction(modules[launch.source], launch.entry.encode()))
-            if launch.shared > self.allowed.get(key, 0):  # what a text declares by itself counts, too
+            if launch.shared > self.allowed.get(key, 0):  # statically declared shared memory counts too
                 self.allowed[key] = launch.shared
                 attribute = self.cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 check(self.cu.cuFuncSetAttribute(self.functions[key], attribute, launch.shared))
         return self.functions
 
     def encode(self, described: TensorMap, address: int) -> bytes:
-        """A tensor map of the buffer at an address, as the copy engine reads it."""
+        """A tensor map of the buffer at an address, for the copy engine."""
         cu, m = self.cu, described
         kinds = cu.CUtensorMapDataType
         kind = {
@@ -67,8 +67,9 @@ class KernelLoader(Stream):
         return ctypes.string_at(encoded.getPtr(), 128)
 
     def launch(self, function: Any, shape: Sequence[int], arguments: Arguments, cooperative: bool = False) -> None:
-        """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers. `cooperative`: its blocks wait
-        for one another, so the driver begins it when all of them are on the device.
+        """Run a kernel; `shape` is grid, block and dynamic shared memory: seven numbers.
+
+        With `cooperative`, blocks wait for one another, so the driver starts them only when all fit on the device.
         """
         if cooperative:
             check(self.cu.cuLaunchCooperativeKernel(function, *shape, self.stream, arguments.pointer))
@@ -76,19 +77,20 @@ class KernelLoader(Stream):
             check(self.cu.cuLaunchKernel(function, *shape, self.stream, arguments.pointer, 0))
 
     def dependent_launch(self, function: Any, shape: Sequence[int], arguments: Arguments) -> DependentLaunch:
-        """Launches of a kernel that waits itself for what is before it on the stream, ready to replay."""
+        """A programmatic dependent launch of a kernel, ready to replay."""
         return DependentLaunch(self, function, shape, arguments)
 
     @functools.cached_property
     def launch_with_attributes(self) -> Callable[..., int]:
-        """The driver's `cuLaunchKernelEx`, called with addresses: nothing is converted at every launch."""
+        """The driver's `cuLaunchKernelEx`, called with addresses, so that no launch converts arguments."""
         address, _ = check(self.cu.cuGetProcAddress(b"cuLaunchKernelEx", 12000, 0))
         return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(int(address))
 
 
 class DependentLaunch:
-    """A programmatic dependent launch: the kernel waits itself for what is before it (`wg_follow`), and its blocks are
-    resident while that ends. It is replayed, and given other arguments, as a CudaGraph is.
+    """A programmatic dependent launch: its blocks become resident while the previous kernel ends.
+
+    The kernel itself waits for that kernel (`wg_follow`). It is replayed and given other arguments like a CudaGraph.
     """
 
     def __init__(self, driver: KernelLoader, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
@@ -104,7 +106,7 @@ class DependentLaunch:
         self.change(None, function, shape, arguments)
 
     def change(self, node: Any, function: Any, shape: Sequence[int], arguments: Arguments) -> None:
-        """Give the kernel other arguments from the next replay on; the program's own may change before that."""
+        """Set the kernel's arguments from the next replay on; the program's own may change before that."""
         self.arguments = Arguments([int(address) for address in arguments.slots])
         addresses = (int(self.how.getPtr()), int(function), self.arguments.pointer)
         self.launch = partial(self.driver.launch_with_attributes, *map(c_void_p, addresses), None)

@@ -1,9 +1,9 @@
-"""The libraries of a GPU, as a plan asks for them, and the choice among candidates: timed, and kept for the next time.
+"""The libraries of a GPU for a plan, and the choice among candidates: timed, and stored for later runs.
 
-cuBLASLt is asked for matrix products, cuDNN for the rest. Candidates, steps that do the same, are timed in turn, each
-carried out alone, on memory of its own, many times in a row. Which won is kept in a file for every kind of GPU: a
-choice stands for a GPU, the versions of the libraries and our kernels' text; where one of them has changed, the file is
-ignored with a warning until candidates are timed again.
+cuBLASLt supplies matrix products, cuDNN the rest. Candidates are steps that compute the same; they are timed in turn,
+each alone, in its own memory, many times in a row. The winners are stored in one file per kind of GPU. A choice is
+valid for a GPU, the library versions and our kernels' text; if one of them has changed, the file is ignored with a
+warning until candidates are timed again.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _said: set[Op] = set()  # ops of which it was said that a library is missing
 
 
 class CudaLibraries:
-    """What cuBLASLt and cuDNN suggest on a device."""
+    """The suggestions of cuBLASLt and cuDNN for a device."""
 
     def __init__(self, device: str, tf32: bool) -> None:
         self.device, self.tf32 = device, tf32
 
     def candidates(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Sequence[LibraryCandidate]:
-        """What the libraries suggest for an op, best first."""
+        """The libraries' suggestions for an op, best first."""
         shape = self._shape(node, keeper, epilogue)
         if shape is None:
             return ()
@@ -63,7 +63,7 @@ class CudaLibraries:
         return found[: FUSED if epilogue and node.op in CONVOLUTIONS else SUGGESTED]
 
     def _shape(self, node: Node, keeper: Node | None = None, epilogue: How = ()) -> Any:
-        """An op in a library's terms; None where there is none that does it."""
+        """An op in a library's terms; None if no library supports it."""
         if node.op is MATMUL:
             if not node.size or not is_even(node):
                 return None
@@ -74,13 +74,13 @@ class CudaLibraries:
         return dnn_attention.shape_of(node, keeper) if node.op in dnn_attention.ATTENTIONS else None
 
     def recipes(self, node: Node) -> Sequence[LibraryRecipe]:
-        """What cuSOLVER, cuBLAS and cuFFT have for an op, by several calls."""
+        """The recipes of cuSOLVER, cuBLAS and cuFFT for an op."""
         if node.op in fft.TRANSFORMS:
             return fft.recipes(node, opened(self.device).index)
         return solver.recipes(node, opened(self.device).index) if node.op in solver.OPS else ()
 
     def say_missing(self, node: Node) -> None:
-        """Say, once for an op, that the host computes it because a library is not installed, if that is so."""
+        """Warn, once per op, if the host computes it because a library is not installed."""
         known = ("cuSOLVER", solver.OPS, solver_calls.library), ("cuFFT", fft.TRANSFORMS, fft.library)
         for name, ops, library in known:
             if node.op in ops and library() is None and node.op not in _said:
@@ -96,7 +96,7 @@ class CudaLibraries:
         return dnn_attention.operands(node) if node.op in dnn_attention.ATTENTIONS else node.sources
 
     def about(self, node: Node) -> str:
-        """The sizes, strides and dtypes of an op that a choice among candidates depends on."""
+        """The sizes, strides and dtypes that identify an op in the store of choices."""
         shape = self._shape(node)
         if shape is None:
             values = " ".join(f"{source.dtype}{list(source.shape)}" for source in (*node.sources, node))
@@ -110,7 +110,7 @@ class CudaLibraries:
 
 
 class Choices:
-    """The choices for one GPU, by what was to be carried out."""
+    """The choices for one GPU, by what they compute."""
 
     def __init__(self, device: str) -> None:
         self.device = device  # the GPU's name
@@ -119,7 +119,7 @@ class Choices:
 
     @functools.cached_property
     def machine(self) -> dict[str, str]:
-        """What the times depend on."""
+        """Everything about the machine that the times depend on."""
         kernels = hashlib.sha256("".join(headers().values()).encode()).hexdigest()[:12]
         found = {"device": self.device, "kernels": kernels}
         if (products := blas.library()) is not None:
@@ -132,31 +132,31 @@ class Choices:
         return bool(self.found)
 
     def get(self, key: str) -> Choice | None:
-        """The choice for this, if candidates were timed."""
+        """The stored choice, if candidates were timed."""
         return self.found.get(key)
 
     def winners(self) -> dict[str, str]:
-        """The names of those that won."""
+        """The names of the winners."""
         return {key: choice.winner for key, choice in self.found.items()}
 
     def drop(self, key: str, choice: Choice) -> None:
-        """Forget a choice that cannot be carried out."""
+        """Forget a choice that does not run."""
         warnings.warn(f"{choice.winner} is no longer a candidate for {key}; the first one is used", stacklevel=2)
         del self.found[key]
 
     def keep(self, new: Mapping[str, Choice]) -> None:
-        """Note choices, here and in the file. Others that a process wrote there in the meantime stay."""
+        """Store choices, here and in the file. Choices that another process has stored in the meantime stay."""
         self.found.update(new)
         together = {**self._read(), **new}
         text = json.dumps({"machine": self.machine, "choices": {k: c._asdict() for k, c in together.items()}}, indent=1)
         cache.keep(self.entry, text.encode())
 
     def replace(self, choices: Mapping[str, str]) -> None:
-        """Take these winners and no others, in this process."""
+        """Use exactly these winners in this process."""
         self.found = {key: Choice(winner, 0.0, winner, 0.0, 0) for key, winner in choices.items()}
 
     def _read(self) -> dict[str, Choice]:
-        """What the file has for this machine; nothing, with a warning, if it cannot be used."""
+        """The file's choices for this machine; empty, with a warning, if the file is unusable."""
         content = cache.read(self.entry)
         if content is None:
             if cache.is_damaged(self.entry):
@@ -205,17 +205,17 @@ HOPELESS = 1.5  # times as slow as the best in the first round: not timed again
 
 
 class CandidateTimer:
-    """What times the candidates of a plan on a driver's GPU."""
+    """Times the candidates of a plan on a driver's GPU."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
 
     def prepare(self, launches: Iterable[Launch]) -> None:
-        """Compile kernels, side by side."""
+        """Compile kernels in parallel."""
         self.driver.kernels(list(launches))
 
     def times(self, steps: Mapping[str, Step]) -> dict[str, float]:
-        """The median seconds of each step that runs; none where there is no memory to time them in."""
+        """The median seconds of each step that runs; None if there is not enough memory to time them."""
         try:
             with self.driver.lock, Bench(self.driver, steps.values()) as bench:
                 return timed(bench, steps)
@@ -240,7 +240,7 @@ def timed(bench: Bench, steps: Mapping[str, Step]) -> dict[str, float]:
 
 
 class Bench:
-    """Memory for what some steps read, write and work in, so that each can be carried out alone."""
+    """Memory for the operands, results and workspaces of some steps, so that each can run alone."""
 
     def __init__(self, driver: Driver, steps: Iterable[Step]) -> None:
         self.driver, self.steps = driver, list(steps)
@@ -265,7 +265,7 @@ class Bench:
             self.driver.free(pointer)
 
     def _fill(self, node: Node) -> None:
-        """Memory for a value, full of random numbers: zeros would take less power, and so less time."""
+        """Memory for a value, filled with random numbers: zeros would use less power, and so less time."""
         size = max(node.size * node.dtype.itemsize, 1)
         pointer = self.places[node] = self.driver.allocate(size)
         count = min(node.size, 1 << 20)
@@ -283,14 +283,14 @@ class Bench:
             full += more
 
     def repeated(self, step: Step) -> tuple[Replayable, int]:
-        """A graph of a step many times in a row, and how many times."""
+        """A graph that repeats a step many times, and the number of repetitions."""
         calls = self._calls(step)
 
         def once() -> None:
             for call in calls:
                 call.enqueue(self.driver)
 
-        once()  # what is set up at the first call is not timed
+        once()  # set-up during the first call is not timed
         count = max(1, min(MOST, round(SPAN / max(self.driver.time(once), 1e-7))))
         with self.driver.capturing() as graph:
             for _ in range(count):
@@ -299,7 +299,7 @@ class Bench:
         return graph, count
 
     def _calls(self, step: Step) -> Sequence[KernelCall | BoundLibraryCall]:
-        """What carries a step out, with the addresses in place."""
+        """The calls of a step, with their addresses set."""
         places = {name: self.places[node] for name, node in step.buffers.items()}
         places |= {ERROR_FLAG: self.driver.error_flag(), FAILING_OP: 0}
         at = self.workspace

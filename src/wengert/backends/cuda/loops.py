@@ -1,9 +1,9 @@
-"""Loops and branches on a GPU whose bodies are plans: their actions carried out, one by one or captured in a graph.
+"""Loops and branches on a GPU whose bodies are plans: their actions run one by one, or are captured in a graph.
 
-Carried out from the host, a loop launches each step, and looks at each condition on the device before it goes on: in
-the first call of a program, which loads its kernels, and where a body has an op for the host. Captured, what is
-repeated or chosen becomes a conditional node, whose bodies are captured once; copies between the trips read the number
-of the trip on the device. Both go through the same actions of the plan, over the same places.
+Run from the host, a loop launches each step, and reads each condition from the device before it continues. That happens
+in the first call of a program, which loads its kernels, and if a body has an op for the host. When captured,
+repetitions and choices become conditional nodes, whose bodies are captured once; copies between trips read the trip
+number on the device. Both follow the same actions of the plan, on the same addresses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIELDS = 8  # numbers of a copy in the kernel's table
 
 
 class BoundLoop:
-    """A loop or branch over places in memory. What it captures keeps its addresses for good."""
+    """A loop or branch over addresses. A graph that captures it keeps its addresses."""
 
     keeps_addresses = True
 
@@ -43,16 +43,16 @@ class BoundLoop:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.loop.node.op.name
 
     def point(self, position: int, address: int) -> None:
-        """Give a buffer another address."""
+        """Set a buffer's address."""
         self.places[self.loop.buffers[position]] = address
         self.graph = None
 
     def address(self, place: Address) -> int:
-        """Where a place is."""
+        """The address of a place."""
         return self.places[place.buffer] + place.offset
 
     def needs_host(self, driver: Driver) -> bool:
@@ -60,7 +60,7 @@ class BoundLoop:
         return bool(self.loop.hosted) or (self.looks and not driver.has_conditions())
 
     def enqueue(self, driver: Driver) -> None:
-        """Carry it out: from the host the first time, as a graph of its own later."""
+        """Run it: from the host the first time, as its own graph afterwards."""
         self.prepare(driver)
         self.was_run = True
         if self.graph is None:
@@ -69,30 +69,30 @@ class BoundLoop:
             self.graph.replay()
 
     def step_through(self, driver: Driver) -> None:
-        """Carry it out from the host."""
+        """Run it from the host."""
         _Stepping(self, driver).run(self.loop.actions)
 
     def prepare(self, driver: Driver) -> None:
-        """Capture a graph, if there can be one and the kernels are loaded."""
+        """Capture a graph, if that is possible and the kernels are loaded."""
         if self.graph is None and self.was_run and not self.needs_host(driver):
             with driver.capturing() as graph:
                 self.capture(driver, graph)
             self.graph = graph
 
     def capture(self, driver: Driver, graph: CapturedGraph) -> None:
-        """Put it into a graph that is captured."""
+        """Capture it in a graph."""
         _Capturing(self, driver, graph).run(self.loop.actions)
 
 
 class _Stepping:
-    """Actions, one after another."""
+    """Runs actions one after another."""
 
     def __init__(self, loop: BoundLoop, driver: Driver) -> None:
         self.loop, self.driver = loop, driver
         self.trip, self.counter = 0, 0  # what a copy goes by: a number, or the address of one
 
     def run(self, actions: Sequence[Action]) -> None:
-        """Carry out some actions."""
+        """Run some actions."""
         for action in actions:
             if isinstance(action, Moves):
                 self._copy(action.moves)
@@ -108,7 +108,7 @@ class _Stepping:
     def _steps(self, run: RunBody) -> None:
         body = self.loop.bodies[run.body]
         trip, counter = self.trip, self.counter
-        self.trip = self.counter = 0  # what is copied between steps has its place for each of them
+        self.trip = self.counter = 0  # copies between steps have an address for each step
         for step in range(run.steps):
             self._copy([shift.at(step, run.steps) for shift in run.before])
             for slot, path in run.paths.items():
@@ -154,7 +154,7 @@ class _Stepping:
 
 
 class _Capturing(_Stepping):
-    """Actions as nodes of a graph: what is repeated or chosen is there once, on a condition."""
+    """Captures actions as graph nodes: repeated or chosen actions occur once, in conditional nodes."""
 
     def __init__(self, loop: BoundLoop, driver: Driver, graph: CapturedGraph) -> None:
         super().__init__(loop, driver)

@@ -1,7 +1,7 @@
-"""Values in a GPU's memory: arrays that know their block, and blocks that give themselves back.
+"""Values in GPU memory: arrays that hold a reference to their block, and blocks that free themselves.
 
-All arrays are contiguous. Nothing is copied to or from the device but here, and all of it is counted: `transfers` says
-how many copies there were in each direction.
+All arrays are contiguous. All copies to and from the device happen here and are counted: `transfers` has the number in
+each direction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALIGNMENT = 16  # bytes: what the widest load of a kernel asks for
 
 @dataclass
 class Transfers:
-    """How many copies there were between host and device, and how many bytes."""
+    """The number of copies between host and device, and their bytes."""
 
     uploads: int = 0
     downloads: int = 0
@@ -45,7 +45,7 @@ class Transfers:
 
 @dataclass
 class Usage:
-    """The bytes that arrays hold now, and the most they ever held."""
+    """The bytes that arrays hold now, and their peak."""
 
     live: int = 0
     peak: int = 0
@@ -60,14 +60,14 @@ _lock = threading.RLock()  # of `usage`: garbage may be collected, and blocks be
 
 
 def opened(device: str) -> protocol.Driver:
-    """The driver of a device by its name, started on first use; this thread's calls go to it."""
+    """The driver of a device by name, started on first use; makes it current for this thread."""
     driver = cast("CudaDevice", devices.of(device)).driver
     driver.make_current()
     return driver
 
 
 class MemoryBlock:
-    """A range of a GPU's memory; freed when nobody refers to it any more."""
+    """A range of GPU memory, freed when nothing refers to it any more."""
 
     __slots__ = ("__weakref__", "device", "driver", "location", "pointer", "size")
 
@@ -89,7 +89,7 @@ class MemoryBlock:
 
 
 def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
-    """The address of this many bytes; where there are too few, once more without garbage and what was kept."""
+    """The address of this many bytes; if memory is short, retries after collecting garbage and caches."""
     driver = opened(device)
     if size > _LARGE and size > driver.memory_info()[1]:  # the driver would look for it for seconds
         raise OutOfMemoryError(shortage(size, device))
@@ -107,7 +107,7 @@ def afforded(ask: Callable[[int], int], size: int, device: str) -> int:
 
 
 def shortage(size: int, device: str) -> str:
-    """The message when memory ran out: the request, the memory in use, and the lines that hold most of it."""
+    """The out-of-memory message: the request, the memory in use, and the lines that hold most of it."""
     driver = opened(device)
     free, total = driver.memory_info()
     live = usage.setdefault(device, Usage()).live
@@ -128,7 +128,7 @@ def _readable(size: float) -> str:
 
 
 class DeviceArray:
-    """An array on a GPU: a block, or a range of one, and what lies in it. A view names the owner of its memory."""
+    """An array on a GPU: a block, or a range of one, with shape and dtype. A view refers to its memory's owner."""
 
     __slots__ = ("__weakref__", "block", "dtype", "owner", "pointer", "shape")
 
@@ -140,14 +140,14 @@ class DeviceArray:
 
     @staticmethod
     def over(shape: Shape, dtype: np.dtype[Any], block: Any, pointer: int, owner: Any) -> DeviceArray:
-        """An array at some address of a block that belongs to somebody else."""
+        """An array at an address in another owner's block."""
         array = DeviceArray.__new__(DeviceArray)
         array.shape, array.dtype, array.block, array.pointer, array.owner = shape, dtype, block, pointer, owner
         return array
 
     @property
     def device(self) -> str:
-        """The GPU it is on."""
+        """Its GPU."""
         return str(self.block.device)
 
     @property
@@ -161,27 +161,27 @@ class DeviceArray:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def reshape(self, shape: Shape) -> DeviceArray:
-        """The same memory under another shape."""
+        """The same memory with another shape."""
         return DeviceArray.over(shape, self.dtype, self.block, self.pointer, self.owner or self)
 
     def is_sole(self) -> bool:
-        """Whether whoever looks at this memory refers to this very array.
+        """Whether everything that uses this memory refers to this very array.
 
-        An owner that only this view refers to (and who asks) is let go: the view is the owner then.
+        An owner that only this view (and the caller) refers to is dropped: the view then becomes the owner.
         """
         if type(self.owner) is DeviceArray and ownership.others([self.owner]) == [1]:
             self.owner = None
         return self.owner is None
 
     def rows(self, start: int, stop: int) -> DeviceArray | None:
-        """Some rows, in the same memory; None where kernels could not read them because they begin off the grid."""
+        """Some rows, in the same memory; None if their alignment does not suit kernels."""
         pointer = self.pointer + start * (self.nbytes // max(self.shape[0], 1))
         if pointer % ALIGNMENT:
             return None
         return DeviceArray.over((stop - start, *self.shape[1:]), self.dtype, self.block, pointer, self.owner or self)
 
     def copy(self) -> DeviceArray:
-        """The same elements in memory of their own."""
+        """A copy in its own memory."""
         twin = DeviceArray(self.shape, self.dtype, self.device)
         opened(self.device).copy(twin.pointer, self.pointer, self.nbytes)
         return twin
@@ -191,7 +191,7 @@ class DeviceArray:
 
 
 def upload(array: np.ndarray[Any, Any], device: str) -> DeviceArray:
-    """A host array on the device."""
+    """A host array, copied to the device."""
     array = np.asarray(array, order="C")
     made = DeviceArray(array.shape, array.dtype, device)
     upload_into(made.pointer, array, device)
@@ -207,7 +207,7 @@ def upload_into(pointer: int, array: np.ndarray[Any, Any], device: str) -> None:
 
 
 def download(array: DeviceArray) -> np.ndarray[Any, Any]:
-    """A device array on the host."""
+    """A device array, copied to the host."""
     made = np.empty(array.shape, array.dtype)
     driver = opened(array.device)
     drain()
@@ -220,8 +220,10 @@ def download(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def check_indices(device: str) -> None:
-    """Raise an error if an index was out of range, or an op failed, since somebody last looked; waits for the device if
-    so."""
+    """Raise an error if an index was out of range or an op failed since the last check.
+
+    Waits for the device in that case.
+    """
     checks = unchecked.pop(device, None)
     drain()
     noted = opened(device).took_error() if checks else 0

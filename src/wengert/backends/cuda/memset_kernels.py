@@ -1,10 +1,9 @@
-"""Memsets of a captured graph, as kernels: those that can be done early by one, at its beginning.
+"""Memsets of a captured graph as kernels: those that may run early are merged into one kernel at the start.
 
-Libraries have counters cleared before some of their kernels. In a graph each such memset takes 2 us of the host's time
-at every launch, a kernel a tenth of that: GPT-2's graph with 99 of them among 505 nodes took 205 us to launch on an
-H200, and its 223 kernels of ours alone 13 us. Between two long kernels each still takes 1 us of the device's time.
-Counters in memory that is one call's alone, which the plan chooses (`plan/memory.py`), can as well be cleared before
-all others.
+Libraries clear counters before some of their kernels. Each such memset in a graph costs 2 us of host time per launch, a
+kernel a tenth of that: GPT-2's graph, with 99 memsets among 505 nodes, took 205 us to launch on an H200, and its 223
+kernels of ours alone 13 us. Between two long kernels each memset also takes 1 us of device time. Counters in memory
+that only one call uses, which the plan arranges (`plan/memory.py`), can be cleared before everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from wengert.backends.cuda.kernel import KernelLoader
 from wengert.core.errors import CudaError
 from wengert.kernels.launch import Launch, Struct
 
-MOST = 1 << 16  # bytes: what is larger is worth a memset
+MOST = 1 << 16  # bytes; larger ranges are worth a memset
 TABLE = 250  # memsets of one kernel: a launch takes 4 KB by value everywhere
 _THREADS = 256
 _REPEATED = {1: 0x01010101, 2: 0x00010001, 4: 1}  # by the bytes of an element: what makes a word of its value
@@ -46,7 +45,7 @@ Edges = set[tuple[int, int]]  # between nodes by their handles: one that is befo
 
 
 class OwnMemory(NamedTuple):
-    """Memory from `start` to `end` that one call of a graph has for itself, and the nodes that the call is after."""
+    """Memory from `start` to `end` that only one call of a graph uses, and the nodes that precede the call."""
 
     start: int
     end: int
@@ -54,7 +53,7 @@ class OwnMemory(NamedTuple):
 
 
 class Memset(NamedTuple):
-    """Words of one value."""
+    """A memset of words with one value."""
 
     pointer: int
     value: int
@@ -67,7 +66,7 @@ class Memset(NamedTuple):
 
     @staticmethod
     def of(memset: Any) -> Memset | None:
-        """What a memset does, if it is small and of whole words."""
+        """The memset of a node, if it is small and consists of whole words."""
         size = memset.width * memset.elementSize
         if memset.height != 1 or size > MOST or size % 4 or int(memset.dst) % 4:
             return None
@@ -76,9 +75,9 @@ class Memset(NamedTuple):
 
 
 def memsets_as_kernels(driver: KernelLoader, graph: Any, own: Sequence[OwnMemory] = ()) -> Any:
-    """The graph with kernels in place of its small memsets; as it is where the driver does not have it so.
+    """The graph with small memsets replaced by kernels; unchanged if the driver does not allow it.
 
-    `own`: the memory that calls of the graph have for themselves.
+    `own` is the memory that single calls of the graph use.
     """
     cu = driver.cu
     kind = cu.CUgraphNodeType.CU_GRAPH_NODE_TYPE_MEMSET
@@ -93,7 +92,7 @@ def memsets_as_kernels(driver: KernelLoader, graph: Any, own: Sequence[OwnMemory
 
 
 class _Change:
-    """A graph that is given other nodes: all of them, or none."""
+    """Replaces nodes of a graph: all of them, or none."""
 
     def __init__(self, cu: Any, graph: Any, nodes: Mapping[int, Any], functions: Mapping[Any, Any]) -> None:
         self.cu, self.graph, self.nodes, self.functions = cu, graph, dict(nodes), functions
@@ -101,7 +100,7 @@ class _Change:
         self.made: list[int] = []
 
     def replace(self, memsets: Mapping[int, Memset], own: Sequence[OwnMemory]) -> None:
-        """Put kernels where memsets are; for all that can be early, at the beginning."""
+        """Replace memsets by kernels, those that can run early at the start."""
         early = _early(memsets, self.edges, own)
         others = set(self.nodes) - set(memsets)
         try:
@@ -119,7 +118,7 @@ class _Change:
             check(self.cu.cuGraphDestroyNode(self.nodes[node]))
 
     def _add_beginning(self, memsets: Sequence[Memset]) -> None:
-        """What sets them all, one kernel after the other if they are many."""
+        """Add the kernel that clears all early ones; several in sequence if there are many."""
         for start in range(0, len(memsets), TABLE):
             part = memsets[start : start + TABLE]
             table = np.zeros(TABLE, [("to", np.uint64), ("value", np.uint32), ("count", np.uint32)])
@@ -131,7 +130,7 @@ class _Change:
         return self._add(MEMSET_KERNEL, -(-memset.words // _THREADS), arguments)
 
     def _add(self, launch: Launch, blocks: int, arguments: Arguments, before: Sequence[int] = ()) -> int:
-        """A new node, after those before it."""
+        """Add a node after its predecessors."""
         parameters = self.cu.CUDA_KERNEL_NODE_PARAMS()
         parameters.func = self.functions[launch.source, launch.entry]
         parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = blocks, 1, 1
@@ -147,13 +146,13 @@ class _Change:
         check(self.cu.cuGraphAddDependencies(self.graph, *self._as_given(edges)))
 
     def _undo(self) -> None:
-        """Have the graph as it was, however much was done."""
+        """Restore the graph, however many changes were made."""
         for node in self.made:
             check(self.cu.cuGraphDestroyNode(self.nodes[node]))
         check(self.cu.cuGraphRemoveDependencies(self.graph, *self._as_given(self._edges_now() - self.edges)))
 
     def _as_given(self, edges: Edges) -> tuple[list[Any], list[Any], None, int]:
-        """Edges as the driver takes them."""
+        """Edges in the driver's format."""
         ordered = sorted(edges)
         return [self.nodes[a] for a, _ in ordered], [self.nodes[b] for _, b in ordered], None, len(ordered)
 
@@ -164,9 +163,10 @@ class _Change:
 
 
 def _early(memsets: Mapping[int, Memset], edges: Edges, own: Iterable[OwnMemory]) -> list[int]:
-    """The memsets that are better done at the beginning: each the only one in its call's own memory, and before all
-    else that the call does, since a kernel of its own may have written what is cleared after it. A single one gains
-    nothing.
+    """The memsets that should run at the start; a single one gains nothing.
+
+    Each must be the only one in its call's own memory and precede everything else in the call, because the call's
+    kernels may write what is cleared later.
     """
     found = []
     for place in own:
@@ -180,7 +180,7 @@ def _early(memsets: Mapping[int, Memset], edges: Edges, own: Iterable[OwnMemory]
 
 
 def _without(gone: Collection[int], edges: Edges) -> Edges:
-    """Edges without some nodes: what was before such a node is before what was after it."""
+    """Edges without some nodes: their predecessors precede their successors."""
     for node in gone:
         before = [a for a, b in edges if b == node]
         after = [b for a, b in edges if a == node]

@@ -1,6 +1,6 @@
-"""Places of elements that are not zero, of an array that is there: two kernels, between them a look at one number.
+"""Indices of nonzero elements of a concrete array: two kernels, and between them the count is read by the host.
 
-A graph would record four ops for the same and flush them twice, most of 175 us for 10^7 elements on an H200.
+A graph would record four ops for this and flush twice, most of the 175 us for 10^7 elements on an H200.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BOUND = 256  # of sizes and dtypes for which kernels are kept
 
 
 def places(array: DeviceArray) -> DeviceArray | None:
-    """The places in memory's order; None for more elements than are counted with 32 bits."""
+    """The indices in memory order; None if there are too many elements for 32-bit counts."""
     if not array.size:
         return DeviceArray((0,), int64, array.device)
     driver: Any = opened(array.device)
@@ -38,7 +38,7 @@ class PlacesKernels:
         self.node, self.counter, self.writer = node, counter, writer
 
     def run(self, array: DeviceArray) -> DeviceArray:
-        """Count, look, and write as many places."""
+        """Count, read the count, and write that many indices."""
         with self.writer.driver.lock:
             count = download(self.counter([array], self.node))
             self.writer.shape = (int(count),)

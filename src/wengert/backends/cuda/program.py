@@ -1,9 +1,9 @@
 """A plan as launches on a GPU over one arena, replayed as a CUDA graph.
 
-In: a plan. Out: a Program that computes its outputs from arrays on the device (or on the host: those are
-uploaded). Loop groups become generated kernels, matrix products and the like kernels of their own; ops without CUDA
-are computed on the host by their references, between two segmentes of launches. The first call launches one by one;
-from the second on every segment is replayed whole. Addresses that differ from the last call's are put into the graph.
+In: a plan. Out: a Program that computes its outputs from arrays on the device (arrays on the host are uploaded). Loop
+groups become generated kernels, matrix products and the like have kernels of their own; ops without CUDA are computed
+on the host by their references, between two segments of launches. The first call launches one by one; later calls
+replay each segment as a whole. Addresses that differ from the last call's are set in the graph.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CAPTURED_ANEW = 4  # how often for a slot that moves to where it never was, befo
 
 
 class CudaProgram:
-    """A compiled graph on a GPU: call it with arrays for the inputs."""
+    """A compiled graph on a GPU; call it with arrays for the inputs."""
 
     is_compiled, language = True, "CUDA"
 
@@ -67,12 +67,12 @@ class CudaProgram:
         self._plan_results()
         start = perf_counter()
         self._connect()
-        self.seconds = perf_counter() - start  # of NVRTC, and of loading what it made
+        self.seconds = perf_counter() - start  # of NVRTC, and of loading its output
 
     # --- launches -------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Compile and load the kernels, pack their arguments, note which of them change between calls."""
+        """Compile and load the kernels, pack their arguments, and record which arguments change between calls."""
         driver = self.driver
         arena = afforded(driver.arena, self.plan.arena.size, self.device)
         steps = [step for plan in nested(self.plan) for step in plan.steps]
@@ -98,12 +98,14 @@ class CudaProgram:
         self.from_host: dict[int, ref[Any]] = {}  # by input: the array on the host that is staged
         self.kept: dict[int, OutputArrays] = {}  # by output: of those that a replay gives
         self.moved: Counter[int] = Counter()  # how often what a library uses was elsewhere, by slot
-        self.fixed: dict[int, DeviceArray] = {}  # by slot: where a library finds what lies elsewhere at every call
+        self.fixed: dict[
+            int, DeviceArray
+        ] = {}  # by slot: the fixed address for libraries, if the slot moves at every call
 
     def _place(self, call: StepCall) -> None:
-        """Put a call at the end: into a segment, but for a loop that the host steps through.
+        """Append a call to the current segment, unless it is a loop that the host steps through.
 
-        What cannot be captured goes between two graphs, on the same stream.
+        A call that cannot be captured runs between two graphs, on the same stream.
         """
         if isinstance(call, BoundLoop) and call.needs_host(self.driver):
             self.pieces.append(call)
@@ -123,11 +125,11 @@ class CudaProgram:
         return "\n".join(self.sources)
 
     def described(self) -> str:
-        """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
+        """The launches in order: how each launch shape was derived, and which library calls and host ops take part."""
         return report.described(self)
 
     def text_of(self, number: int) -> str:
-        """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
+        """The CUDA C++ of a step, each kernel after the derivation of its launch shape."""
         return report.text_of(self.steps[number])
 
     def tuning(self) -> str:
@@ -164,7 +166,7 @@ class CudaProgram:
             return self._in_order(self._results(table), arrays, owned)
 
     def _run(self, arrays: Sequence[Any], table: Sequence[DeviceArray]) -> None:
-        """Carry out all steps."""
+        """Run all steps."""
         results: dict[Node, Any] = {}
         for piece in self.pieces:
             if isinstance(piece, Node):
@@ -177,14 +179,14 @@ class CudaProgram:
                 watch.observer.ran_steps(self, piece.run_timed())
 
     def _step_through(self, loop: BoundLoop) -> None:
-        """Carry out a loop from the host."""
+        """Run a loop from the host."""
         start = self.driver.event() if watch.observer is not None else None
         loop.enqueue(self.driver)
         if start is not None and watch.observer is not None:
             watch.observer.ran_steps(self, [(loop.step, start, self.driver.event())])
 
     def _in_order(self, results: list[Any], arrays: Sequence[Any], owned: Container[int]) -> list[Any]:
-        """The device's outputs and the host's, in the graph's order; the latter, too, over what they replace."""
+        """The device's and the host's outputs in the graph's order; the host's also overwrite what they replace."""
         host = self.plan.host
         if host.graph is None:
             return results
@@ -200,12 +202,12 @@ class CudaProgram:
         return [found[k] for k in range(len(found))]
 
     def staged(self, i: int, array: Any) -> DeviceArray:
-        """A host array on the device, in a place of its input's own; uploaded only if it differs from the last one."""
+        """A host array on the device, in its input's own memory; uploaded only if it differs from the last one."""
         if type(array) is DeviceArray:
             return array
         if isinstance(array, np.ndarray):
             self.from_host[i] = ref(array)
-        else:  # a number, which nobody can write over
+        else:  # a number, which cannot be overwritten
             self.from_host.pop(i, None)
         array = np.asarray(array, order="C")
         there = self.staging.get(i)
@@ -218,20 +220,20 @@ class CudaProgram:
         return there[0]
 
     def _point_at(self, table: Sequence[DeviceArray]) -> None:
-        """Give the launches the addresses that differ from those of the last call."""
+        """Set the addresses that differ from the last call's."""
         if [array.pointer for array in table] != self.last:
             for slot, array in enumerate(table):
                 if array.pointer != self.last[slot]:
                     self.move(slot, array)
 
     def move(self, slot: int, array: DeviceArray, comes_back: bool = False) -> None:
-        """Give what uses a slot another address; or one that it had before, for which a graph is kept from now on."""
+        """Set a slot's address; for one that it had before, a separate graph is kept from then on."""
         if slot in self.users and slot not in self.fixed:
             self._point_slot(slot, array, not self.last[slot], comes_back)
         self.last[slot] = array.pointer
 
     def stands_for(self, node: Node) -> None:
-        """Have what fails in this program, which is one op's, name this node of it, and its line."""
+        """Attribute failures in this program, which is a single op's, to this node and its line."""
         calls = [call for piece in self.pieces if isinstance(piece, GraphSegment) for call in piece.calls]
         for call in calls:
             if isinstance(call, KernelCall) and FAILING_OP in call.launch.arguments:
@@ -248,10 +250,10 @@ class CudaProgram:
         return CudaReplay.of(self, inputs, outputs)
 
     def _point_slot(self, slot: int, array: DeviceArray, is_first: bool, comes_back: bool) -> None:
-        """Give all that use a slot its address.
+        """Set a slot's address in all calls that use it.
 
-        A library's call is captured with the address it had: when that moves, all is captured anew. For a slot that
-        moves again and again all use a fixed place instead, with copies to and fro.
+        A library call is captured with its address, so when that moves everything is captured again. If a slot moves
+        repeatedly, its library calls use a fixed address instead, with copies in and out.
         """
         users = self.users[slot]
         moves = not is_first and any(call.keeps_addresses for _, call, _ in users)
@@ -267,13 +269,13 @@ class CudaProgram:
                 piece.graph = None
 
     def copy_in(self) -> None:
-        """Bring what has a fixed place there."""
+        """Copy operands to their fixed addresses."""
         for slot, fixed in self.fixed.items():
             if slot < len(self.last) - len(self.made):
                 self.driver.copy(fixed.pointer, self.last[slot], fixed.nbytes)
 
     def copy_out(self) -> None:
-        """Bring what was made or overwritten in a fixed place to where it belongs."""
+        """Copy results from their fixed addresses to their destinations."""
         for slot, fixed in self.fixed.items():
             if slot >= len(self.last) - len(self.made) or slot in self.overwritten:
                 self.driver.copy(self.last[slot], fixed.pointer, fixed.nbytes)
@@ -281,7 +283,7 @@ class CudaProgram:
     def _on_host(
         self, node: Node, arrays: Sequence[Any], table: Sequence[DeviceArray], results: dict[Any, Any]
     ) -> None:
-        """Compute an op by its reference: its operands come down, its result goes up."""
+        """Compute an op by its reference: download its operands, upload its results."""
         fetched, address = partial(self._fetched, arrays, table), partial(self._address, table=table)
         compute_here(node, results, fetched, address, self.device)
 
@@ -293,7 +295,7 @@ class CudaProgram:
         return download(self._placed(node, table))
 
     def _placed(self, node: Node, table: Sequence[DeviceArray]) -> DeviceArray:
-        """A value where it lies while the program runs."""
+        """A value as an array at its address during a program run."""
         return placed(node, self._address(node, table), self.device)
 
     def _address(self, node: Node, table: Sequence[DeviceArray]) -> int:
@@ -304,7 +306,7 @@ class CudaProgram:
         return int(self.driver.arena(self.plan.arena.size) + self.plan.arena.offsets[owner])
 
     def _results(self, table: Sequence[DeviceArray]) -> list[Any]:
-        """The outputs. What is an input or a constant is copied: results never alias."""
+        """The outputs. One that is also an input or a constant is copied: results never alias."""
         results: list[Any] = [table[slot] for slot in self.places]
         for k, node, is_own in self.changed:
             array = results[k]
@@ -314,7 +316,7 @@ class CudaProgram:
         return results
 
     def _plan_results(self) -> None:
-        """Which slots the outputs are in, and of which there is something to do besides."""
+        """The slots of the outputs, and which outputs need further work."""
         outputs, made, donated = self.graph.outputs, self.plan.buffers.made, self.plan.donated
         own = self.plan.host.numbers
         numbers = {storage(node): own[k] for k, node in reversed(list(enumerate(outputs)))}
@@ -337,12 +339,12 @@ def _named(node: Node) -> str:
 
 
 def target_of(device: str, tf32: bool = False, budget: int | None = None) -> Target:
-    """A GPU as a target."""
+    """A GPU as a compilation target."""
     return Target(device, replace(opened(device).properties, tf32=tf32), tf32, budget)
 
 
 def codegen_with(tuning: float = 0.0) -> MakeCodegen:
-    """What makes code generators for a GPU with its libraries, and times candidates for up to `tuning` seconds."""
+    """A factory of code generators for a GPU with its libraries, which times candidates for up to `tuning` seconds."""
 
     def make(target: Target) -> CudaCodegen:
         driver = opened(target.device)
@@ -362,6 +364,6 @@ def build(
     tf32: bool = False,
     tuning: float = 0.0,
 ) -> CudaProgram:
-    """The program of an optimised graph; `pairs` are inputs and the outputs that take their place, by number."""
+    """The program of an optimised graph; `pairs` are inputs and the outputs that replace them, by number."""
     target = target_of(device or device_of(graph), tf32)
     return CudaProgram(planned(graph, target, codegen_with(tuning), pairs, off), captures)

@@ -1,4 +1,4 @@
-"""Device properties: what a GPU says of itself."""
+"""Device properties: what a GPU reports about itself."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def properties_of(cu: Any, device: Any) -> DeviceProperties:
 
 
 def name_of(cu: Any, device: Any) -> str:
-    """What the maker calls a GPU."""
+    """The vendor's name for a GPU."""
     found = check(cu.cuDeviceGetName(128, device))
     return bytes(found).split(b"\0")[0].decode()

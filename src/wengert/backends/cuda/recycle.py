@@ -1,4 +1,4 @@
-"""Arrays for the outputs of programs on a GPU, used again: asking the driver for memory takes longer than a launch."""
+"""Reused output arrays of programs on a GPU: allocating from the driver takes longer than a launch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ MANY, MANY_LARGE = 4, 2  # small and large arrays that are kept for an output: t
 
 
 class OutputArrays:
-    """Arrays for an output. One that was given out before and that nobody refers to any more is given again: whoever
-    read it did so earlier in the stream. No more of them are kept than were in use at once.
+    """Arrays for one output. An array that nothing refers to any more is reused.
+
+    Its readers come earlier in the stream. No more arrays are kept than were in use at once before.
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], device: str) -> None:
@@ -39,5 +40,5 @@ class OutputArrays:
         return array
 
     def let_go(self) -> None:
-        """Keep nothing: memory is short."""
+        """Drop all unused arrays: memory is short."""
         self.given.clear()

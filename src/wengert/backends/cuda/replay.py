@@ -1,4 +1,4 @@
-"""The GPU's part of the fast path: a program called again on the memory of its last call, but for what may move."""
+"""The GPU's part of the fast path: call a program again on the memory of its last call, except for what may move."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Staged = list[tuple[int, ref[Any]]]  # inputs by number, with their arrays on th
 class CudaReplay:
     """Replays a program in which only the inputs numbered `inputs` and the outputs numbered `outputs` may move.
 
-    Addresses that come back, as those of results do that are held until the next call, get a graph each. Whoever calls
-    this sees to it that nobody else has called the program since.
+    Recurring addresses, such as those of results that are held until the next call, get a graph each. The caller
+    guarantees that nothing else has called the program since.
     """
 
     def __init__(self, program: CudaProgram, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -47,24 +47,24 @@ class CudaReplay:
 
     @staticmethod
     def of(program: CudaProgram, inputs: Sequence[int], outputs: Sequence[int]) -> CudaReplay | None:
-        """The replay, or None for a program in which more happens than launches at these addresses."""
+        """The replay, or None for a program that does more than launches at these addresses."""
         if not program.captures or not all(isinstance(piece, GraphSegment) for piece in program.pieces):
             return None
         if len(program.counts) < len(program.plan.host.hosted) or not program.counts.keys() <= program.from_host.keys():
             return None  # the host does more than count
         if any(array.nbytes > SMALL for i, (array, _) in program.staging.items() if i not in inputs):
-            return None  # what lies on the host comes up at every call
+            return None  # host arrays are uploaded at every call
         changed = {program.plan.host.numbers[k] for k, *_ in program.changed}
         if not {k for k, *_ in program.fresh}.issuperset(outputs) or changed & {*outputs}:
             return None
         return CudaReplay(program, inputs, outputs)
 
     def refresh(self) -> None:
-        """Bring up what lies on the host and was overwritten there since."""
+        """Upload host arrays that were overwritten since."""
         self._bring_up(self.staged)
 
     def _bring_up(self, staged: Staged) -> bool:
-        """Bring up arrays that differ from what came up last; whether all are still there."""
+        """Upload arrays that differ from the last upload; returns whether all of them still exist."""
         program = self.program
         for i, reference in staged:
             array: Any = reference()
@@ -75,14 +75,14 @@ class CudaReplay:
         return True
 
     def _finish(self) -> None:
-        """Do on the host what the program does to counters that lie there, and tell of collectives."""
+        """Update counters on the host as the program does, and report its collectives."""
         for counter, count in ((found, n) for reference, n in self.counters if (found := reference()) is not None):
             np.add(counter, count, out=counter)
         if self.program.collectives is not None:
             self.program.collectives.tell(self.program.driver)
 
     def run(self, arrays: Sequence[Any], made: Sequence[DeviceArray]) -> bool:
-        """Compute the fresh outputs from arrays for the inputs that may move; not if what it reads anew is gone."""
+        """Compute the fresh outputs from arrays for the moving inputs; returns False if something it reads is gone."""
         program = self.program
         driver = program.driver
         driver.lock.acquire()  # a third of the time of a with statement
@@ -98,7 +98,7 @@ class CudaReplay:
                 table = [*map(program.staged, self.inputs, arrays), *made]
                 pointers = tuple([array.pointer for array in table])
             if program.checks and self.noted is not unchecked.get(program.device):
-                # Note the ops with indices: somebody has looked for errors since they were noted last.
+                # Record the ops with indices again: errors were checked since the last record.
                 self.noted = unchecked.setdefault(program.device, {})
                 self.noted.update(program.checks)
             graphs = self.graphs.get(pointers)
@@ -114,7 +114,7 @@ class CudaReplay:
         return True
 
     def _run(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
-        """Run the program where there is no graph with these addresses, and keep the one that comes of it."""
+        """Run the program where no graph has these addresses, and keep the resulting graph."""
         program = self.program
         if pointers != self.pointers:
             self._move(table, pointers)
@@ -127,7 +127,7 @@ class CudaReplay:
             self.graphs[pointers] = graphs
 
     def _move(self, table: Sequence[DeviceArray], pointers: Pointers) -> None:
-        """Have the program use other addresses; if it did so before, in a new graph, and the one it has is kept."""
+        """Set other addresses in the program; for addresses seen before, in a new graph, keeping the current one."""
         program = self.program
         comes_back = pointers in self.left and len(self.graphs) <= ASIDE and not program.fixed
         if comes_back:
@@ -144,6 +144,6 @@ class CudaReplay:
 
 
 def _is_shared(reference: ref[Any]) -> bool:
-    """Whether others than the node whose value it is refer to an array: they may write to it unseen."""
+    """Whether an array has references besides its node: others could write to it unseen."""
     array: Any = reference()
     return ownership.others([array]) != [2] or array.base is not None  # the node's, and that of the name

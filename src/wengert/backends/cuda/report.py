@@ -1,4 +1,4 @@
-"""Reports of a program on a GPU: its launches, the text of their kernels, and which candidates won."""
+"""Reports on a program on a GPU: its launches, the text of their kernels, and which candidates won."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def described(program: CudaProgram) -> str:
-    """What is launched, in order: how each launch's shape was worked out, which library or host op takes part."""
+    """The launches in order: how each launch shape was derived, and which library calls and host ops take part."""
     steps = [step for plan in nested(program.plan) for step in plan.steps]
     launches = sum(len(step.launches) for step in steps)
     libraries = sum(step.library is not None for step in steps)
@@ -33,7 +33,7 @@ def described(program: CudaProgram) -> str:
 
 
 def _lines_of(step: Step, indent: str) -> list[str]:
-    """What a step launches or calls; the steps of a loop's bodies are indented below it."""
+    """The launches and calls of a step; those of a loop's bodies are indented below it."""
     where = next((describe(node.location) for node in step.writes if node.location), "")
     lines = loop(step, indent)[:1]
     for part in step.parts:
@@ -51,7 +51,7 @@ def _lines_of(step: Step, indent: str) -> list[str]:
 
 
 def text_of(step: Step) -> str:
-    """The CUDA C++ of a step, each kernel after how its launch's shape was worked out."""
+    """The CUDA C++ of a step, each kernel after the derivation of its launch shape."""
     bodies = [
         inner for part in step.parts if isinstance(part, Body) for plan in nested(part.plan) for inner in plan.steps
     ]
@@ -60,7 +60,7 @@ def text_of(step: Step) -> str:
 
 
 def tuning(program: CudaProgram) -> str:
-    """Which candidates won: the time of each, against what would have run untimed."""
+    """The winning candidates: the time of each, compared with the default."""
     chosen = [step for step in program.steps if step.choice is not None]
     by_time = f"{len(chosen)} of {len(program.steps)} steps chosen by time"
     head = by_time if program.plan.tuned is None else str(program.plan.tuned)

@@ -1,7 +1,7 @@
-"""A single op on a GPU by kernels that take its sizes as arguments: launches that are connected and bound to arrays.
+"""A single op on a GPU by kernels that take its sizes as arguments: loaded launches that are bound to arrays.
 
-Unlike a program it plans nothing: operands and result are arrays of their own, temporaries lie in the arena. An operand
-that the host has and that is one number goes along with the launch.
+Unlike a program it has no plan: operands and results are separate arrays, and temporaries lie in the arena. A scalar
+operand on the host is passed as a kernel argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.kernels.launch import ERROR_FLAG, LaunchList, Number
 
 
 class SingleOpKernel:
-    """The launches of one op for its shapes: call it with arrays for the operands."""
+    """The launches of one op for its shapes; call it with arrays for the operands."""
 
     def __init__(self, node: Node, work: LaunchList, device: str) -> None:
         self.shape, self.dtype, self.device, self.launches = node.shape, node.dtype, device, work.launches
@@ -34,12 +34,12 @@ class SingleOpKernel:
             self.arena_size += -(-size // 256) * 256
         self.calls: list[KernelCall] | None = None
         self.addresses: dict[str, list[tuple[KernelCall, int]]] = {}  # by buffer: the arguments that are its address
-        self.numbers: dict[str, list[tuple[KernelCall, int]]] = {}  # by buffer: those that are what it holds
+        self.numbers: dict[str, list[tuple[KernelCall, int]]] = {}  # by buffer: the arguments that hold its value
         self.sizes: dict[str, int] = {}  # by buffer: the bytes that such an argument takes
         self.bound: dict[str, int | bytes] = {}  # by buffer: the address or the number that the arguments are
 
     def _connect(self) -> list[KernelCall]:
-        """Load the kernels, and note where each buffer is an argument."""
+        """Load the kernels, and record where each buffer is an argument."""
         functions = self.driver.kernels(self.launches)
         arena = afforded(self.driver.arena, self.arena_size, self.device) if self.arena_size else 0
         calls: list[KernelCall] = []
@@ -83,7 +83,7 @@ class SingleOpKernel:
         return call.step, start, self.driver.event()
 
     def _bind(self, name: str, array: Any) -> Any:
-        """Give the launches an array, or the number that it is; what they read."""
+        """Bind an array, or a number, to the launches that read it."""
         if type(array) is not DeviceArray and array.nbytes != self.sizes.get(name):
             array = upload(array, self.device)
         value = array.pointer if type(array) is DeviceArray else array.tobytes()

@@ -1,9 +1,9 @@
-"""Factorisations of large matrices by cuSOLVER and cuBLAS: what small ones have kernels of ours for.
+"""Factorisations of large matrices by cuSOLVER and cuBLAS; small ones have kernels of ours.
 
-Both libraries think in columns: a matrix A stored by rows is A.T to them. Where the mathematics allows, that is made
-use of instead of copied: a system is solved with the transpose of what they factorised, an inverse is that of the
-transpose, a triangular system is one from the right. Cholesky's factor, QR, right-hand sides and vectors take a
-transpose, in one pass over memory. A gradient of a system has the LU of that system.
+Both libraries are column-major: a row-major matrix A is A.T to them. Where the mathematics allows, this is used instead
+of copying: a system is solved with the transpose of what they factorised, an inverse is the inverse of the transpose,
+and a triangular system is solved from the right. Cholesky factors, QR, right-hand sides and vectors need a transpose,
+in one pass over memory. The gradient of a system reuses the LU of that system.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _batch(node: Node) -> tuple[Shape, int]:
 
 
 def _copied(made: PartsList, source: str, target: str, a: Node, batch: Shape) -> None:
-    """Matrices as they are, one for each of the batch."""
+    """Plain copies of the matrices, one per batch entry."""
     m, n = a.shape[-2:]
     lies = Matrices(n, m * n)
     made.launch(arranged(source, target, a.dtype, batch, (m, n), lies, lies, lead=a.shape[:-2]))
@@ -70,7 +70,7 @@ Places = tuple[str, str]  # of LU, and of its exchanges
 def _factorised(
     made: PartsList, a: Node, source: str, batch: Shape, device: int, failure: str, places: Places | None = None
 ) -> Places:
-    """LU of the transposes: where it is, which is in places of the step's own if there are none."""
+    """The LU of the transposes; its address, in the step's own temporaries unless shared ones exist."""
     n, count, kind = a.shape[-1], math.prod(batch), DTYPES[a.dtype]
     size = n * n * a.dtype.itemsize
     if places is None:
@@ -82,7 +82,7 @@ def _factorised(
 
 
 class _Getrf(Routine):
-    """LU, whose sizes are asked for without the exchanges."""
+    """LU, whose workspace query omits the pivots."""
 
     def __init__(self, n: int, kind: int, device: int) -> None:
         super().__init__("Xgetrf", [n, n, kind, "a", n, kind], device)
@@ -92,7 +92,7 @@ class _Getrf(Routine):
 def _substituted(
     made: PartsList, a: Node, factors: Places, target: str, columns: int, count: int, how: int, device: int
 ) -> None:
-    """Right sides, stored by columns, replaced by what LU makes of them."""
+    """Column-major right-hand sides, replaced by their solutions with an LU."""
     n, kind, size = a.shape[-1], DTYPES[a.dtype], a.dtype.itemsize
     made.temporary("info", 4 * count)
 
@@ -135,7 +135,7 @@ def _solve(made: PartsList, node: Node, named: Named, results: Mapping[int, Node
 
 
 def _inv(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], device: int) -> None:
-    """Of the transpose, by columns: that of the matrix by rows."""
+    """The column-major inverse of the transpose is the row-major inverse."""
     a, n = node.sources[0], node.shape[-1]
     batch, count = node.shape[:-2], math.prod(node.shape[:-2])
     factors = _factorised(made, a, named(a), batch, device, "WG_SINGULAR")
@@ -152,7 +152,7 @@ def _determinant(made: PartsList, node: Node, named: Named, results: Mapping[int
 
 
 def _triangular(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], device: int) -> None:
-    """X T = B of the transposes: from the right, in place, with the other triangle."""
+    """X T = B for the transposes: from the right, in place, with the other triangle."""
     a, b = node.sources
     batch, (n, columns) = node.shape[:-2], node.shape[-2:]
     size, letter = a.dtype.itemsize, LETTERS[a.dtype]
@@ -181,7 +181,7 @@ def _triangular(made: PartsList, node: Node, named: Named, results: Mapping[int,
 
 
 def _cholesky(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], device: int) -> None:
-    """Of the lower triangle by columns, for which the library is fastest, and transposed: a pass over memory more."""
+    """The column-major lower factor, fastest in the library, then transposed in one more pass over memory."""
     a, n, kind = node.sources[0], node.shape[-1], DTYPES[node.dtype]
     batch, count = node.shape[:-2], math.prod(node.shape[:-2])
     size, lies = n * n * a.dtype.itemsize, Matrices(n, n * n)
@@ -221,7 +221,7 @@ def _qr(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], 
 def _orthogonal(
     made: PartsList, sizes: tuple[int, int, int], dtype: np.dtype[Any], count: int, each: int, device: int
 ) -> None:
-    """The orthogonal factor in place of the reflections."""
+    """The orthogonal factor from its reflections."""
     (m, inner, steps), size = sizes, dtype.itemsize
     name = f"{LETTERS[dtype]}{'ungqr' if dtype in COMPLEX else 'orgqr'}"
     length = ctypes.c_int()
@@ -242,7 +242,7 @@ def _orthogonal(
 
 
 def _eigh(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], device: int) -> None:
-    """By columns the lower triangle is the upper one of the conjugate, whose vectors are the conjugates."""
+    """The column-major lower triangle is the upper one of the conjugate, whose eigenvectors are the conjugates."""
     a, kind = node.sources[0], DTYPES[node.sources[0].dtype]
     n, batch, count = a.shape[-1], a.shape[:-2], math.prod(a.shape[:-2])
     real, lies = real_of(a.dtype), Matrices(n, n * n)
@@ -263,7 +263,7 @@ def _eigh(made: PartsList, node: Node, named: Named, results: Mapping[int, Node]
 
 
 def _svd(made: PartsList, node: Node, named: Named, results: Mapping[int, Node], device: int) -> None:
-    """Of the transpose, by columns: its left vectors are, by rows, Vh as it is; its right ones are U's conjugate."""
+    """SVD of the transpose: its left vectors are, by rows, Vh; its right ones are the conjugate of U."""
     a, dtype = node.sources[0], node.sources[0].dtype
     (m, n), batch = a.shape[-2:], a.shape[:-2]
     count, real, size = math.prod(batch), real_of(dtype), dtype.itemsize
@@ -331,7 +331,7 @@ OPS = frozenset(_RECIPES)
 
 
 def recipes(node: Node, device: int) -> list[VendorRecipe]:
-    """How cuSOLVER carries out an op; nothing where it cannot, or is not there."""
+    """cuSOLVER's implementation of an op; empty if unsupported or not installed."""
     a = node.sources[0]
     if library() is None or a.dtype not in DTYPES:
         return []

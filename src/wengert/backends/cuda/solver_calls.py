@@ -1,7 +1,7 @@
 """Calls of cuSOLVER and cuBLAS: their handles on a stream, and routines of the 64-bit interface over a batch.
 
-Each matrix of a batch is a call. Whether a matrix could be factorised stays on the device: a kernel of ours looks at
-what the library left there.
+Each matrix of a batch is one call. The status of each factorisation stays on the device, where a kernel of ours checks
+it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from wengert.kernels.linalg.around import checked
 
 
 def library() -> VendorLibrary | None:
-    """cuSOLVER, or None where it or cuBLAS is not installed."""
+    """cuSOLVER, or None if it or cuBLAS is not installed."""
     return opened_library("cusolver", "cusolverDn") if blas() is not None else None
 
 
 def blas() -> VendorLibrary | None:
-    """cuBLAS, or None where it is not installed."""
+    """cuBLAS, or None if it is not installed."""
     return opened_library("cublas", "cublas")
 
 
@@ -59,9 +59,9 @@ def c_pointers(*addresses: int) -> list[ctypes.c_void_p]:
 
 
 class Routine:
-    """A routine of the 64-bit interface: its name and arguments, with buffers named in the order it takes them.
+    """A routine of the 64-bit interface: its name and arguments, with buffers in argument order.
 
-    `arguments` are numbers, and the names of buffers where their addresses go.
+    `arguments` are numbers, and names of buffers in place of their addresses.
     """
 
     def __init__(self, name: str, arguments: Sequence[int | str], device: int, last: Sequence[Any] = ()) -> None:
@@ -75,7 +75,7 @@ class Routine:
         self.on_host = ctypes.create_string_buffer(max(on_host.value, 1))
 
     def run(self, stream: int, addresses: Mapping[str, int], workspace: int, info: int) -> None:
-        """Put it on a stream."""
+        """Enqueue it on a stream."""
         solver, handle, parameters = on_stream(stream, self.device)
         given = [ctypes.c_void_p(addresses[x]) if isinstance(x, str) else x for x in self.arguments]
         host = ctypes.cast(self.on_host, ctypes.c_void_p), len(self.on_host)
@@ -92,7 +92,7 @@ def for_each(
     dtype: np.dtype[Any],
     captured: bool = True,
 ) -> None:
-    """A routine for each matrix of a batch, in turn; `buffers` are the step's, with the bytes from one to the next."""
+    """A routine for each matrix of a batch, in turn; `buffers` are the step's, with the bytes between matrices."""
     info = made.temporary("info", 4 * count)
     work = made.temporary("work", routine.workspace)
 

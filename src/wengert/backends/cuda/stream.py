@@ -1,4 +1,4 @@
-"""The stream of a GPU: its context, the order of what happens, events, and waiting for other streams."""
+"""The stream of a GPU: its context, ordering, events, and waiting for other streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wengert.core.errors import DeviceError
 
 
 class _Current(threading.local):
-    """Where a thread's calls go."""
+    """The GPU that a thread's calls go to."""
 
     driver: Any = None
 
@@ -27,7 +27,7 @@ current = _Current()
 
 
 class Stream:
-    """A GPU's primary context with one stream, in whose order everything happens; threads take turns by its lock."""
+    """A GPU's primary context with one stream, which orders all work; a lock serialises threads."""
 
     def __init__(self, index: int = 0) -> None:
         cu = self.cu = bindings()
@@ -42,16 +42,16 @@ class Stream:
         self.stream = check(cu.cuStreamCreate(int(cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
         self.properties = properties_of(cu, self.device)
         self.is_capturing = False
-        self.postponed: deque[Callable[[], Any]] = deque()  # actions to do when nobody captures
+        self.postponed: deque[Callable[[], Any]] = deque()  # actions postponed until no capture is active
         self._gates = itertools.count(1)
 
     @property
     def name(self) -> str:
-        """What the maker calls the GPU."""
+        """The vendor's name for the GPU."""
         return name_of(self.cu, self.device)
 
     def make_current(self) -> None:
-        """Have this thread's calls go to this GPU."""
+        """Direct this thread's calls to this GPU."""
         if current.driver is not self:
             check(self.cu.cuCtxSetCurrent(self.context))
             current.driver = self
@@ -64,8 +64,9 @@ class Stream:
     # --- actions that must not be captured --------------------------------------------------------------------------
 
     def when_not_capturing(self, action: Callable[[], Any]) -> None:
-        """Do something now, or later if another thread has the stream or a capture goes on: objects may end at any time
-        and in any thread, and must not wait.
+        """Run something now, or later if another thread has the stream or a capture is active.
+
+        Objects may be finalized at any time and in any thread, and must not wait.
         """
         self.postponed.append(action)
         if self.lock.acquire(blocking=False):
@@ -75,7 +76,7 @@ class Stream:
                 self.lock.release()
 
     def flush(self) -> None:
-        """Do what was postponed, in a thread that may be anybody's."""
+        """Run what was postponed, in any thread."""
         if not self.postponed or self.is_capturing:
             return
         is_ours = current.driver is self
@@ -91,12 +92,12 @@ class Stream:
     # --- events and other streams -----------------------------------------------------------------------------------
 
     def event(self) -> CudaEvent:
-        """An event at this point of the stream."""
+        """An event at the current point of the stream."""
         with self.lock:
             return CudaEvent(self.cu, self.stream)
 
     def time(self, work: Callable[[], Any], repeats: int = 1) -> float:
-        """The seconds that the device takes for some work, the least of several runs."""
+        """The seconds that the device takes for some work, the minimum of several runs."""
         best = float("inf")
         for _ in range(repeats):
             start = self.event()
@@ -107,11 +108,11 @@ class Stream:
         return best
 
     def be_waited_for(self, stream: int) -> None:
-        """Have what comes on another stream wait for what is on ours."""
+        """Make later work on another stream wait for ours."""
         self._order(self.stream, self.cu.CUstream(stream))
 
     def wait_for(self, stream: int) -> None:
-        """Have what comes on our stream wait for what is on another."""
+        """Make later work on our stream wait for another."""
         self._order(self.cu.CUstream(stream), self.stream)
 
     def _order(self, first: Any, then: Any) -> None:
@@ -123,8 +124,9 @@ class Stream:
 
     @contextmanager
     def batched_submission(self) -> Iterator[None]:
-        """Inside, what is put on the stream does not begin before all of it is there: the time between two events is
-        then the device's alone. A few hundred launches at most, of kernels that are loaded.
+        """A context whose work starts only when all of it is enqueued.
+
+        The time between two events is then device time alone. For at most a few hundred launches of loaded kernels.
         """
         address, number = self._gate, next(self._gates)
         at_least = self.cu.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
@@ -137,7 +139,7 @@ class Stream:
 
     @functools.cached_property
     def _gate(self) -> int:
-        """The address of a number that streams wait for, which begins at 0."""
+        """The address of a number that streams wait for, initially 0."""
         address = self.pinned(4)
         ctypes.c_uint32.from_address(address).value = 0
         return address
@@ -145,9 +147,9 @@ class Stream:
     # --- page-locked memory of the host -----------------------------------------------------------------------------
 
     def pinned(self, size: int) -> int:
-        """The address of new page-locked memory of the host, which the device reads itself."""
+        """The address of new page-locked host memory, which the device can read directly."""
         return int(check(self.cu.cuMemHostAlloc(size, self.cu.CU_MEMHOSTALLOC_PORTABLE)))
 
     def free_pinned(self, address: int) -> None:
-        """Give page-locked memory back."""
+        """Free page-locked memory."""
         check(self.cu.cuMemFreeHost(address))

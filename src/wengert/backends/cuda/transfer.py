@@ -12,7 +12,7 @@ from wengert.backends.cuda.event import CudaEvent
 
 
 class Transfer(Allocator):
-    """A GPU's memory with what copies to, from and within it."""
+    """A GPU's memory with the copies to, from and within it."""
 
     def __init__(self, index: int = 0) -> None:
         super().__init__(index)
@@ -27,15 +27,15 @@ class Transfer(Allocator):
                 self.synchronize()
 
     def _is_pinned(self, address: int) -> bool:
-        """Whether the device reads this memory of the host by itself."""
+        """Whether the device can read this host memory directly."""
         attribute = self.cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
         error, found = self.cu.cuPointerGetAttributes(1, [attribute], address)  # 0 for what CUDA does not know
         return not int(error) and bool(found[0])
 
     def upload_beside(self, pointer: int, source: int, size: int) -> tuple[CudaEvent, CudaEvent]:
-        """Copy page-locked memory to the device on the side stream; what comes on the stream after this waits.
+        """Copy page-locked memory to the device on the side stream; later work on the main stream waits.
 
-        Returns the events at the copy's beginning and end.
+        Returns the events at the copy's start and end.
         """
         stream, _ = self.side_stream
         start = CudaEvent(self.cu, stream)
@@ -67,7 +67,7 @@ class Transfer(Allocator):
             check(self.cu.cuMemsetD8Async(pointer, 0, size, self.stream))
 
     def error_flag(self) -> int:
-        """The address of the number that kernels set when they meet an index out of range, or cannot go on."""
+        """The address of the number that kernels set when an index is out of range or they cannot continue."""
         with self.lock:
             if not self.flag:
                 self.flag = self.allocate(4)
@@ -75,8 +75,9 @@ class Transfer(Allocator):
             return self.flag
 
     def took_error(self) -> int:
-        """What kernels have noted since the last time of asking: 0 for nothing, 1 where an index was out of range, or
-        the number of an op that failed and how; waits for all kernels.
+        """The flag since the last call: 0 for nothing, 1 for an index out of range, or the number of a failed op.
+
+        Waits for all kernels.
         """
         if not self.flag:
             return 0

@@ -26,7 +26,7 @@ def beside(count: int, work: Callable[[], object]) -> Iterator[None]:
 
 
 def _until_alone(parent: int, work: Callable[[], object]) -> None:
-    """Work as long as the parent is there, and never return."""
+    """Work until the parent is gone; never returns."""
     try:
         while os.getppid() == parent:
             work()

@@ -133,7 +133,7 @@ def collective_seconds(cluster: Cluster, members: tuple[int, ...], put: float, k
 
 
 def _sent(kind: str, ranks: int) -> float:
-    """How much of what it puts in a rank sends, in a ring."""
+    """The multiple of its input that a rank sends, in a ring."""
     if kind == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if kind == "all_gather":

@@ -18,7 +18,7 @@ from wengert.core.errors import ArgumentError
 from wengert.distributed.scale.machines import Links
 
 SMALL, LARGE = 1, 4 << 20  # float32 elements of the two sums that are timed
-REPEATS = 15  # of which the median counts: a step meets what is usual here, too
+REPEATS = 15  # the median counts, because a step meets the typical case too
 
 
 def measured(ranks: int = 2) -> Links:

@@ -134,7 +134,7 @@ def _carried_out(
     seconds: Seconds,
     cluster: Cluster,
 ) -> bool:
-    """Do the next part of a stage; not if it is a message that was not sent yet."""
+    """Run the next part of a stage, unless it receives a message that has not been sent yet."""
     if isinstance(part, RunPlan):
         one.run(part.plan, seconds(part.plan), cluster)
         return True

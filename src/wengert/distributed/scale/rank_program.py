@@ -1,8 +1,8 @@
 """The programs of ranks in a simulated world: recorded, partitioned and planned as they would be in a real one.
 
-In: a compiled function and arguments for a call, inside a `pretended` world. Out: a `RankProgram` for each stage of
-a pipeline, or one where there is none: its plans with their collectives, what goes to other stages, what it takes of
-memory. Steps are timed on this machine, or by what another one does at its peak.
+In: a compiled function and arguments for a call, inside a `pretended` world. Out: a `RankProgram` for each stage of a
+pipeline, or a single one without a pipeline: its plans with their collectives, its messages to other stages, its
+memory. Steps are timed on this machine, or estimated from the peak rates of another.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Planner:
         return RankProgram(rank, mesh, parts, self._held(own, sizes), batch)
 
     def _held(self, own: Pieces, sizes: Mapping[int, int]) -> int:
-        """The most bytes that a rank has at once: in slots, and in the memory that its piece works in."""
+        """A rank's peak bytes: in slots, and in the memory of the running piece."""
         held, most = set(own.inputs.values()), 0
         for step, ends in zip(own.steps, own.ends):
             arena = 0
@@ -199,7 +199,7 @@ def timed(plan: Plan, cores: float = 0.0) -> list[float]:
 
 
 def _made_up(node: Node, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Small numbers where there are fractions, and zeros, which any index may be."""
+    """Small random fractions, or zeros for integers, which are valid as any index."""
     if node.dtype.kind not in "fV":
         return np.zeros(node.shape, node.dtype)
     return (rng.random(node.shape, np.float32) * 0.1 + 0.01).astype(node.dtype)

@@ -15,7 +15,7 @@ _SCORES = 1 << 18  # bytes of a block's scores: a quarter of the second-level ca
 
 
 def _steps(x: Node, lead: Sequence[int]) -> list[int]:
-    """How far apart the matrices of an operand lie along each axis in front; 0 where it is broadcast."""
+    """The strides between an operand's matrices along each leading axis; 0 where it is broadcast."""
     steps, step = [], x.shape[-1] * x.shape[-2]
     for size in reversed(x.shape[:-2]):
         steps.append(0 if size == 1 else step)
@@ -59,7 +59,7 @@ def _shape(query: Node, key: Node, value: Node, mask: Node | None, lead: Sequenc
 
 
 def _lines(elements: int, itemsize: int) -> int:
-    """The bytes of this many elements, up to a whole line of the cache."""
+    """The bytes of this many elements, rounded up to a cache line."""
     return -(-elements * itemsize // 64) * 64
 
 

@@ -28,7 +28,7 @@ _LOG2E = 1 / math.log(2)
 
 
 def _place(name: str, offset: int, steps: Sequence[int], lead: Sequence[int]) -> str:
-    """A function that gives the first element of a head's matrix."""
+    """A function that returns the address of a head's matrix."""
     terms, below, padded = [str(offset)], 1, (*(0,) * (len(lead) - len(steps)), *steps)
     for size, step in reversed(list(zip(lead, padded))):
         if step and size > 1:
@@ -61,14 +61,14 @@ def _shape(a: AttentionForm) -> str:
 
 
 def _contiguous(mask: Node) -> list[int]:
-    """How far apart the matrices of a mask lie along each axis in front; 0 where it is broadcast."""
+    """The strides between a mask's matrices along each leading axis; 0 where it is broadcast."""
     sizes = mask.shape
     return [0 if sizes[i] == 1 else math.prod(sizes[i + 1 :]) for i in range(len(sizes) - 2)]
 
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """How a block works: rows it owns, rows of the other side at a time, warps."""
+    """A block's tile: rows it owns, rows of the other side per iteration, warps."""
 
     rung: str
     own: int
@@ -77,12 +77,12 @@ class AttentionTile:
 
     @property
     def cores(self) -> str:
-        """What multiplies tiles on the tensor cores, in C++."""
+        """The C++ type that multiplies tiles on the tensor cores."""
         return f"wg_by_mma<wg_element, {self.own // self.warps}>" if self.rung == "mma" else "wg_by_wgmma<wg_element>"
 
     @property
     def aligning(self) -> int:
-        """Bytes of shared memory that may be needed to align tiles."""
+        """Bytes of shared memory needed to align tiles."""
         return 1024 if self.rung == "wgmma" else 0
 
 
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__({tile.warps * 32}) {name}({", ".joi
 
 
 def _multiplications(a: AttentionForm, tile: AttentionTile) -> str:
-    """The text of each wgmma: scores from two tiles, features and values from weights in registers and a tile."""
+    """The text of each wgmma: scores from two tiles; features and values from weights in registers and a tile."""
     if tile.rung != "wgmma":
         return ""
     texts = [wgmma(tile.other, a.dtype, (False, False))]
@@ -114,7 +114,7 @@ def _multiplications(a: AttentionForm, tile: AttentionTile) -> str:
 def _launch(
     name: str, a: AttentionForm, tile: AttentionTile, call: str, buffers: Mapping[str, str], rows: int, shared: int
 ) -> Launch:
-    """A launch whose kernel takes these buffers, named as its text does."""
+    """A launch whose kernel takes these buffers, in the order of its text."""
     mask = "unsigned char" if a.mask is None or a.mask.dtype == bool_ else "wg_element"
     kinds = {"mask": mask, "logarithms": "wg_sum", "shares": "wg_sum", "parts": "float"}
     parameters = [f"{kinds.get(x, 'wg_element')} *{x}" for x in buffers]
@@ -128,7 +128,7 @@ def _by_tensor_cores(a: AttentionForm, device: DeviceProperties) -> bool:
 
 
 def has_work(node: Node, device: DeviceProperties = H200) -> bool:
-    """Whether our kernels carry out an attention: some tile of theirs fits shared memory."""
+    """Whether our kernels support an attention: one of their tiles fits in shared memory."""
     a = attention(node)
     if a is None:
         return _has_nothing(node) if isinstance(node.dtype, tuple) else not node.size
@@ -136,12 +136,12 @@ def has_work(node: Node, device: DeviceProperties = H200) -> bool:
 
 
 def _has_nothing(node: Node) -> bool:
-    """Whether there are no queries, or no keys: all cotangents are zeros."""
+    """Whether there are no queries or no keys, so that all cotangents are zero."""
     return any(0 in source.shape for source in node.sources)
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels are faster than cuDNN's: on Hopper, for heads of 64 features; of 128 cuDNN's are."""
+    """Whether our kernels are faster than cuDNN's: on Hopper with 64 features per head; for 128 cuDNN is faster."""
     a = attention(node)
     return a is not None and _by_tensor_cores(a, device) and _by_wgmma(a, device) and max(a.padded) <= 64
 
@@ -169,7 +169,7 @@ def _plain_bytes(a: AttentionForm, tile: int, counts: tuple[int, int, int]) -> i
 
 
 def _plain_tile(device: DeviceProperties, need: Any) -> AttentionTile | None:
-    """The largest tile that fits: several blocks to an SM if that is possible."""
+    """The largest tile that fits, with several blocks per SM if possible."""
     for limit in (device.shared_per_sm // 2 - 1024, device.shared_per_block):
         for n in (64, 32, 16):
             if need(n) <= limit:
@@ -178,7 +178,7 @@ def _plain_tile(device: DeviceProperties, need: Any) -> AttentionTile | None:
 
 
 def _walk(a: AttentionForm, tile: AttentionTile, given: Mapping[str, str], y: str, logarithms: str | None) -> Launch:
-    """The launch of the forward pass, which may keep logarithms for backward."""
+    """The launch of the forward pass, which may store the log-sum-exp for the backward."""
     keeps = "false" if logarithms is None else "true"
     results = "y, (wg_sum *)0" if logarithms is None else "y, logarithms"
     if tile.rung != "fma":
@@ -201,7 +201,7 @@ def _names(a: AttentionForm, named: Named) -> dict[str, str]:
 
 
 def forward(node: Node, named: Named, device: DeviceProperties, kept: Sequence[Node] = ()) -> LaunchList | None:
-    """The work of an attention; with a place for what backward wants kept, its logarithms too."""
+    """The launches of an attention; with memory for the backward's operands, it stores the log-sum-exp too."""
     a = attention(node)
     tile = _forward_tile(a, device) if a is not None else None
     if a is None or tile is None:
@@ -220,7 +220,7 @@ def _back_tile(a: AttentionForm, device: DeviceProperties) -> AttentionTile | No
 
 
 def _back(a: AttentionForm, tile: AttentionTile, given: Mapping[str, str], to: str, to_value: str | None) -> Launch:
-    """The launch that makes the cotangents of keys and values, or of queries, with which tensor cores make shares."""
+    """The launch for the cotangents of keys and values, or of queries; tensor cores need precomputed shares."""
     by_key = to_value is not None
     flag, results = ("true", "to, to_value") if by_key else ("false", "to, (wg_element *)0")
     operands = "query, key, value, mask, g, logarithms, shares"
@@ -241,9 +241,9 @@ def _back(a: AttentionForm, tile: AttentionTile, given: Mapping[str, str], to: s
 
 
 def parts_of_totals(node: Node, device: DeviceProperties) -> tuple[int, int] | None:
-    """How many parts of the totals of how many columns a backward by tensor cores can leave.
+    """How many partial totals of how many columns a tensor-core backward can write.
 
-    Its cotangents lie side by side in rows, as many as there are queries, and blocks have whole tiles of them.
+    Its cotangents must lie side by side in rows, one row per query, and blocks must have whole tiles of them.
     """
     a = attention(node)
     tile = None if a is None or len(node.shape) != 1 else _back_tile(a, device)
@@ -264,10 +264,10 @@ def backward(
     kept: Sequence[Node] = (),
     parts: str | None = None,
 ) -> LaunchList | None:
-    """The work of an attention's backward: shares and the cotangents of queries, then those of keys and values.
+    """The launches of an attention's backward: shares and the cotangents of queries, then those of keys and values.
 
-    `kept` is forward's result and what it kept; without them forward runs again. What nobody picks goes into a
-    temporary. `parts` is a temporary in which blocks leave the totals of their columns: see `parts_of_totals`.
+    `kept` is the forward's result and log-sum-exp; without them the forward runs again. Unread results go to a
+    temporary. `parts` is a temporary for the blocks' column totals: see `parts_of_totals`.
     """
     a = attention(node)
     if _has_nothing(node):
@@ -316,10 +316,10 @@ NodeLaunches = Callable[[Node, Named, DeviceProperties, Asked], LaunchList | Non
 
 
 def forward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
-    """The work of an attention."""
+    """The launches of an attention node."""
     return forward(node, named, device, asked.kept)
 
 
 def backward_work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
-    """The work of an attention's backward."""
+    """The launches of an attention's backward node."""
     return backward(node, named, device, asked.results, asked.kept)

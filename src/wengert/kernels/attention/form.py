@@ -1,6 +1,6 @@
-"""What an attention asks of a CUDA device: its sizes, and where its operands and results lie.
+"""An attention as a CUDA kernel sees it: its sizes, and the addresses of its operands and results.
 
-Operands need not be laid out head by head: permutations, slices and reshapes of one value are read where that lies.
+Heads need not be contiguous: permutations, slices and reshapes of one value are read in place.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from wengert.ops.attention import ATTENTION, ATTENTION_BACKWARD
 from wengert.ops.movement import PERMUTE, RESHAPE, SLICE
 
 _VIEWS = (PERMUTE, SLICE, RESHAPE)
-_PITCH = 128  # statistics of a head's queries lie a multiple of this apart: what a block may read at a time
+_PITCH = 128  # the row pitch of per-query statistics is a multiple of this, a block's largest read
 
 
 class View(NamedTuple):
-    """A value of matrices (..., rows, columns) as elements of another, `base`; a row's are neighbours."""
+    """Matrices (..., rows, columns) as a strided view of another value, `base`; elements of a row are adjacent."""
 
     base: Node
     offset: int
@@ -31,12 +31,12 @@ class View(NamedTuple):
     row: int
 
     def aligned(self, count: int) -> bool:
-        """Whether every row begins at a multiple of this many elements."""
+        """Whether every row starts at a multiple of this many elements."""
         return not any(n % count for n in (self.offset, self.row, *self.steps))
 
 
 class Layout(NamedTuple):
-    """Where the matrices (..., rows, columns) of a result lie in the memory of a node."""
+    """The layout of a result's matrices (..., rows, columns) in the memory of a node."""
 
     offset: int
     steps: tuple[int, ...]  # along the axes in front
@@ -44,7 +44,7 @@ class Layout(NamedTuple):
 
 
 def view(node: Node) -> View:
-    """Where the elements of a value lie, seen through the permutations, slices and reshapes that made it."""
+    """A value as a view through the permutations, slices and reshapes that made it."""
     chain = [node]
     while chain[-1].op in _VIEWS:
         chain.append(chain[-1].sources[0])
@@ -57,7 +57,7 @@ def view(node: Node) -> View:
 
 
 def _seen(chain: Sequence[Node]) -> View | None:
-    """The first of the chain as a view of the last, or None where that would not have neighbours in its rows."""
+    """The first value of the chain as a view of the last; None if its rows would not be contiguous."""
     base, start = chain[-1], np.empty(1, np.int8)
     steps = [math.prod(base.shape[axis + 1 :]) for axis in range(base.ndim)]
     x = np.lib.stride_tricks.as_strided(start, base.shape, steps)  # only its strides are looked at
@@ -104,18 +104,18 @@ class AttentionForm(AttentionSizes):
 
     @property
     def padded(self) -> tuple[int, int]:
-        """The features and values of a head, filled up for the tensor cores."""
+        """The features and values of a head, padded for the tensor cores."""
         e, v = (next(n for n in (32, 64, 128) if n >= size) for size in (self.features, self.values))
         return e, v
 
     @property
     def pitch(self) -> int:
-        """How far apart the statistics of the heads' queries lie."""
+        """The distance between the per-query statistics of consecutive heads."""
         return -(-self.queries // _PITCH) * _PITCH
 
 
 def attention(node: Node) -> AttentionForm | None:
-    """What a node of either op asks for, or None where our kernels cannot do it."""
+    """The form of a node of either op; None if our kernels do not support it."""
     backward = isinstance(node.dtype, tuple)
     g, (query, key, value, *masks) = (node.sources[0], node.sources[1:]) if backward else (None, node.sources)
     joined = "joined" in node.attrs
@@ -141,7 +141,7 @@ def attention(node: Node) -> AttentionForm | None:
 def _results(
     query: Node, key: Node, value: Node, lead: tuple[int, ...], backward: bool, joined: bool
 ) -> dict[str, Layout]:
-    """Where the result or the cotangents go: head by head, or heads side by side."""
+    """The layout of the result or the cotangents: head by head, or heads side by side."""
     rows, wide = query.shape[-2], value.shape[-1]
     if not backward:
         return {"y": _joined(rows, lead[1], wide) if joined else by_head(lead, rows, wide)}
@@ -156,13 +156,13 @@ def by_head(lead: Sequence[int], rows: int, columns: int) -> Layout:
 
 
 def _joined(rows: int, heads: int, columns: int, number: int = 0, of: int = 1) -> Layout:
-    """One of several results whose rows of all heads lie side by side: (batch, rows, of, heads, columns)."""
+    """One of several results whose rows join all heads: (batch, rows, of, heads, columns)."""
     wide = heads * columns
     return Layout(number * wide, (rows * of * wide, columns), of * wide)
 
 
 def operands(node: Node) -> list[Node]:
-    """What is read from memory: what the operands are views of, and the mask."""
+    """The values read from memory: those that the operands are views of, and the mask."""
     found = attention(node)
     if found is None:
         return list(node.sources)
@@ -171,7 +171,7 @@ def operands(node: Node) -> list[Node]:
 
 
 def pairs(nodes: Iterable[Node]) -> list[tuple[Node, Node]]:
-    """Every backward, in the order of a program, whose forward comes before it: (forward, backward)."""
+    """Every backward with an earlier forward of the same attention: (forward, backward)."""
     found: list[tuple[Node, Node]] = []
     forwards: dict[tuple[Any, ...], Node] = {}
     for node in nodes:
@@ -185,7 +185,7 @@ def pairs(nodes: Iterable[Node]) -> list[tuple[Node, Node]]:
 
 
 def place_for_logarithms(node: Node) -> Node:
-    """A value of its own for what the forward pass of this attention keeps."""
+    """A separate value for the log-sum-exp that this attention's forward stores."""
     a = attention(node)
     assert a is not None
     dtype = float64 if node.dtype == float64 else float32

@@ -1,6 +1,6 @@
-"""Lanes: neighbouring rows are worked on together, many at a time, vectorised across them.
+"""Lanes: many neighbouring rows are processed together, vectorised across them.
 
-Sums down the columns are cut into a fixed number of parts, which are added up in order.
+Sums down the columns are cut into a fixed number of parts, which are added in order.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from wengert.kernels.ir.index import Loop
 from wengert.kernels.ir.loops import Accumulate, Stage, Statement
 from wengert.kernels.ir.transforms import definitions, reductions_in, used
 
-LANES, MANY_LANES = 128, 2048  # rows worked on together: so many that all threads have work, or as the cache holds
+LANES, MANY_LANES = 128, 2048  # rows processed together: enough for all threads, at most what the cache holds
 COLUMN_PARTS, PARTIAL_SUMS = 8, 1 << 16  # of sums down the columns: the parts, and the most reductions to keep for them
 
 
 class Lanes(Writer):
-    """Rows whose neighbours in memory belong to other rows."""
+    """Rows whose elements are adjacent to those of other rows."""
 
     def body(self) -> Body:
         """The body of a function of the whole kernel."""
@@ -48,7 +48,7 @@ class Lanes(Writer):
         self.close(len(outer) + 1)
 
     def _lane_parts(self) -> None:
-        """Sums down the columns: COLUMN_PARTS sums of each, in parallel, added up in order."""
+        """Sums down the columns: COLUMN_PARTS partial sums of each, in parallel, added in order."""
         self.in_parts = True
         (stage,), (last,), (first, *inner) = self.kernel.stages, self.kernel.outer, self.kernel.inner
         reductions, size, blocks = (
@@ -89,7 +89,7 @@ class Lanes(Writer):
         self.close()
 
     def _is_split(self) -> bool:
-        """Whether a sum down the columns is cut into parts: it is long, and what is kept of the parts is little."""
+        """Whether a column sum is cut into parts: it is long, and its partial sums are small."""
         kernel = self.kernel
         if len(kernel.stages) != 1 or len(kernel.outer) != 1 or not self._threads() or not self._accumulated():
             return False

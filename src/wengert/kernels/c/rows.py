@@ -1,7 +1,7 @@
-"""Elements and rows: what lies along memory.
+"""Elements and rows: work along contiguous memory.
 
-Without a reduction the loops are merged as far as the indices allow, and the last one is vectorised. A row at a time is
-vectorised along it. A reduction of everything is cut into a fixed number of parts, which are added up in order.
+Without a reduction the loops are merged as far as the indices allow, and the last one is vectorised. With one, each row
+is vectorised along its length. A reduction of everything is cut into a fixed number of parts, which are added in order.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RowWriter(Writer):
     def _vector_loop(
         self, loop: Loop, first: str, last: str, reductions: Sequence[Accumulate], statements: Sequence[Statement]
     ) -> None:
-        """The innermost loop, vectorised. Long sums are made of sums of BLOCK elements, added up in double."""
+        """The innermost loop, vectorised. Long sums are split into blocks of BLOCK elements, added up in double."""
         wide = {
             reduction.name: reduction
             for reduction in reductions
@@ -113,7 +113,7 @@ class RowWriter(Writer):
         self.close(int(blocked))
 
     def _parts(self) -> None:
-        """A reduction of everything: PARTS sums, in parallel, added up in order."""
+        """A reduction of everything: PARTS partial reductions, in parallel, combined in order."""
         self.in_parts = True
         stage, (loop, *rest) = self.kernel.stages[0], self.kernel.inner
         reductions = reductions_in(stage.inside)

@@ -1,4 +1,4 @@
-"""Statements as C, indented and named for readers: what every shape of work writes."""
+"""Statements as C, indented and with readable names: the parts common to every shape of work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START = {"sum": "0", "prod": "1", "all": "1", "any": "0"}
 
 
 class ParallelFor(NamedTuple):
-    """The pragma of a loop that threads share. Where a region has woken them already, they do not wait after it."""
+    """The pragma of a loop shared by threads. Inside a parallel region the loop ends without a barrier."""
 
     collapse: int = 1  # loops that are shared as one
     simd: bool = False
@@ -43,11 +43,11 @@ class ParallelFor(NamedTuple):
         return f"#pragma omp for{simd} nowait{collapse}" if in_region else f"#pragma omp parallel for{simd}{collapse}"
 
 
-Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and the pragmas that depend on who calls it
+Body = tuple[str | ParallelFor, ...]  # of a function: lines of C, and pragmas that depend on the caller
 
 
 class Writer(Page):
-    """The lines of a kernel's body, and what all shapes of work say."""
+    """The lines of a kernel's body, for every shape of work."""
 
     def __init__(self, kernel: LoopKernel, names: dict[str, str]) -> None:
         super().__init__()
@@ -55,8 +55,8 @@ class Writer(Page):
         self.widths = {a.name: self._total_type(a) for a in self._accumulated()}
         self.summed: set[str] = set()  # the reductions that the innermost loop sums on the side
         self.scalar = _mixes_widths_under_guards(kernel)
-        self.in_parts = False  # whether a reduction is cut into parts, which are put together after the outer loop
-        self._before: list[str | ParallelFor] = []  # what was written up to the last pragma that may change
+        self.in_parts = False  # whether a reduction is cut into parts, which are combined after the outer loop
+        self._before: list[str | ParallelFor] = []  # the lines up to the last pragma that may change
 
     def written(self) -> Body:
         """All lines."""
@@ -76,9 +76,9 @@ class Writer(Page):
         return [reduction for stage in self.kernel.stages for reduction in reductions_in(stage.inside)]
 
     def _total_type(self, reduction: Accumulate) -> str:
-        """Long sums of floats go on in double: the error does not grow with the length.
+        """The type of a long float sum: double, so that the error does not grow with the length.
 
-        Only from block to block: gcc 12 makes wrong code of AVX-512 loops that add floats to doubles under a mask.
+        Only between blocks: gcc 12 miscompiles AVX-512 loops that add floats to doubles under a mask.
         """
         length = math.prod(loop.most for loop in self.kernel.inner)
         kinds = ("sum",) if reduction.dtype in COMPLEX else ("sum", "prod")
@@ -113,7 +113,7 @@ class Writer(Page):
             self.line(f"if ({reduction.name}_nan) {reduction.name} = NAN;")
 
     def _held(self, reduction: Accumulate) -> dict[str, tuple[str, str]]:
-        """What a pass keeps of a reduction, by name: the type and what it starts from."""
+        """The accumulators of a pass, by name: type and initial value."""
         name, kind, start = reduction.name, self.widths[reduction.name], self._start(reduction)
         if is_position(reduction):
             return {f"{name}_best": (kind, start), name: ("int64_t", "0")}
@@ -121,7 +121,7 @@ class Writer(Page):
         return {name: (kind, start)} | ({f"{name}_nan": (flag, "0")} if self._checks_nan(reduction) else {})
 
     def _inside_name(self, reduction: Accumulate) -> str:
-        """What the innermost loop calls a reduction."""
+        """A reduction's name in the innermost loop."""
         return f"{reduction.name}_sum" if reduction.name in self.summed else reduction.name
 
     # --- statements -----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Writer(Page):
         return lines
 
     def _combine(self, target: str, reduction: Accumulate, value: str) -> str:
-        """The statement that takes a value into a reduction."""
+        """The statement that adds a value to a reduction."""
         kind = reduction.kind
         if kind == "prod" and reduction.dtype in COMPLEX:
             return f"{target} = wg_multiply_{suffix(reduction.dtype)}({target}, {value})"
@@ -187,7 +187,7 @@ class Writer(Page):
 
 
 def _mixes_widths_under_guards(kernel: LoopKernel) -> bool:
-    """Whether float64 and narrower numbers meet where guards hold: gcc 12 makes wrong vector code of such loops."""
+    """Whether float64 meets narrower numbers under guards: gcc 12 miscompiles the vectorised loop."""
     statements = list(statements_of(kernel))
     guarded = any(isinstance(s, Load | Let) and s.guards for s in statements)
     parts = [real_of(s.dtype) if s.dtype in COMPLEX else s.dtype for s in statements]
@@ -195,10 +195,10 @@ def _mixes_widths_under_guards(kernel: LoopKernel) -> bool:
 
 
 def _effort(statement: Statement) -> int:
-    """What a statement costs; an addition is 1, a call of a mathematical function 8."""
+    """The cost of a statement; an addition is 1, a call of a mathematical function 8."""
     return 8 if isinstance(statement, Let) and functions_of(statement) else 1
 
 
 def is_position(reduction: Accumulate) -> bool:
-    """Whether it is where the extreme lies, not the extreme."""
+    """Whether a reduction returns the index of an extreme, not the extreme."""
     return reduction.kind in ("argmax", "argmin")

@@ -1,4 +1,4 @@
-"""From kernels to a C function: which shape of work each is."""
+"""From kernels to a C function: chooses the shape of work for each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FAR = frozenset(("sin", "cos", "tan"))  # whose float64 versions for large argu
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel as C without its name: its body, the buffers it takes in order, and what others must know of it.
+    """A kernel as C without its name: its body, its buffers in order, and its properties.
 
-    Extents that are symbols come after the buffers.
+    Symbolic extents follow the buffers.
     """
 
     body: Body
@@ -39,21 +39,21 @@ class Function:
         return f"{self.declared(name)}\n{{\n{''.join(parts)}}}\n"
 
     def declared(self, name: str) -> str:
-        """The declaration: seen by the program's other units, and by nobody else."""
+        """The declaration, visible only to the program's other units."""
         return f"KERNEL {name}({', '.join(self.parameters)})"
 
     @property
     def is_parallel(self) -> bool:
-        """Whether its outer loop is worth the threads."""
+        """Whether its outer loop is large enough for threads."""
         return any(isinstance(part, ParallelFor) for part in self.body)
 
     @property
     def is_one_loop(self) -> bool:
-        """Whether all it does is inside its outer loops; a sum in parts has something to do after them."""
+        """Whether its outer loops contain all of its work; a sum in parts has work after them."""
         return self.nests == 1 and not self.in_parts and not self.is_whole
 
     def shared(self) -> Function:
-        """The function for all threads of a parallel region to call: they share its outer loop and do not wait."""
+        """The variant that all threads of a parallel region call: they share its outer loop without a barrier."""
         return replace(self, in_region=True)
 
 
@@ -64,17 +64,17 @@ class FunctionCall(NamedTuple):
     arguments: tuple[str, ...]
 
     def text(self, in_region: bool = False) -> str:
-        """The C statement; in a parallel region, of the function that its threads share."""
+        """The C statement; in a parallel region, it calls the shared variant."""
         return f"{shared_name(self.name) if in_region else self.name}({', '.join(self.arguments)});"
 
 
 def shared_name(name: str) -> str:
-    """What a function is called that the threads of a region share."""
+    """The name of a function's shared variant."""
     return f"{name}_shared"
 
 
 def write(*kernels: LoopKernel) -> Function:
-    """The C of kernels that follow each other, as one function."""
+    """The C of consecutive kernels, as one function."""
     merged = [merge_loops(split(piece)) for kernel in kernels for piece in cut(kernel)]
     names, declared = _parameters(merged)
     writers = [(Lanes if _in_lanes(kernel) else RowWriter)(kernel, names) for kernel in merged]
@@ -85,7 +85,7 @@ def write(*kernels: LoopKernel) -> Function:
 
 
 def _in_lanes(kernel: LoopKernel) -> bool:
-    """Whether rows are worked on together, so many at a time that their number must be known."""
+    """Whether rows are processed together in numbers that must be known at compile time."""
     return crosses(kernel) and not symbols(kernel)
 
 
@@ -98,7 +98,7 @@ def _headers(kernels: Iterable[LoopKernel]) -> tuple[str, ...]:
 
 
 def _parameters(kernels: Sequence[LoopKernel]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What the buffers are called in C, and how they are declared."""
+    """The buffers' names in C, and their declarations."""
     dtypes = {buffer: dtype for kernel in kernels for buffer, (dtype, _) in kernel.buffers.items()}
     written = {buffer for kernel in kernels for buffer, (_, is_written) in kernel.buffers.items() if is_written}
     names = {buffer: f"b{i}" for i, buffer in enumerate(dtypes)}
@@ -108,9 +108,9 @@ def _parameters(kernels: Sequence[LoopKernel]) -> tuple[dict[str, str], tuple[st
 
 
 def write_rows(kernel: LoopKernel, columns: str) -> Function | None:
-    """The C of an elementwise kernel for the rows from `first` to `last`; None where its rows are not one loop.
+    """An elementwise kernel's C for the rows from `first` to `last`; None if its rows are not one loop.
 
-    `columns` names the loop over the last axis. It is what runs on the rows of a matrix product that a thread has made.
+    `columns` names the loop over the last axis. A matrix product runs it on rows that a thread has just computed.
     """
     inner = [loop for loop in kernel.outer if loop.name == columns]
     kernel = merge_loops(replace(kernel, outer=[loop for loop in kernel.outer if loop.name != columns], inner=inner))

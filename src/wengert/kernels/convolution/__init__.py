@@ -1,4 +1,4 @@
-"""Convolutions and their two cotangents: direct, as products or in Winograd's tiles."""
+"""Convolutions and their two cotangents: direct, as matrix products, or by Winograd tiles."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

@@ -1,6 +1,6 @@
-"""Calls of the C convolutions: the shape as a C struct, how the batch is cut, and the scratch memory that takes.
+"""Calls of the C convolutions: the shape as a C struct, how the batch is split, and the scratch memory.
 
-Sizes are planned for the widest vectors there are, 16 floats; processors with narrower ones need less.
+Sizes are planned for the widest vectors, 16 floats; processors with narrower vectors need less.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MANY_TILES = 256  # tiles of 2 x 2 outputs from which they are transformed
 _WORTH, _WORTH_BY_WEIGHT = (
     (16, 1.6),
     (64, 1.2),
-)  # if there are this many channels, and so little more is made than asked for
+)  # if there are this many channels, and this little padding is computed
 _CHUNK, _CHUNK_ELEMENTS = 64, 400_000  # as in winograd.h
 
 _TILES_FIRST = ("matmul.h", "winograd.h")
@@ -49,7 +49,7 @@ _ORDINARY = {TREE_CONVOLVE: CONVOLVE, TREE_CONVOLVE_INPUT: CONVOLVE_INPUT, TREE_
 
 
 class _Shape:
-    """A convolution's sizes, filled up to three axes."""
+    """A convolution's sizes, extended to three axes."""
 
     def __init__(self, node: Node, x: Sequence[int], weight: Sequence[int], y: Sequence[int]) -> None:
         a, axes = node.attrs, len(x) - 2
@@ -65,7 +65,7 @@ class _Shape:
         self.together, self.images, self.lines, self.parts, self.columns = 1, 1, 1, 1, 1
 
     def merge(self) -> None:
-        """Make the last two axes one while the inner one has no kernel: rows are then as long as they can be."""
+        """Merge the last two axes while the inner one has kernel size 1, to get the longest rows."""
 
         def merged(values: tuple[int, ...], by: int, fill: int) -> tuple[int, ...]:
             return fill, values[0], values[1] * by
@@ -83,7 +83,7 @@ class _Shape:
         return self.groups > 1 and (self.ins if op is CONVOLVE_INPUT else self.outs) < _FEW
 
     def in_tiles(self, op: Op) -> bool:
-        """Whether it has a 3 x 3 kernel, with channels and tiles of 2 x 2 elements enough to transform them."""
+        """Whether Winograd applies: a 3 x 3 kernel, with enough channels and 2 x 2 tiles to pay for the transforms."""
         plain = (self.kernel[1:], self.stride) == ((3, 3), (1, 1, 1)) and 1 in (self.kernel[0], self.dilation[0])
         apart = all(low % d == 0 and 0 <= low <= 2 * d for low, d in zip(self.low[1:], self.dilation[1:]))
         flat = self.size[0] == 1 and self.low[0] == 0 and self.dilation[1:] == (1, 1) and self.groups == 1
@@ -126,7 +126,7 @@ def _up(n: int, to: int) -> int:
 
 
 def _images_together(columns: int, batch: int) -> int:
-    """How many images share the panels of an output row: those that leave the fewest vectors part empty or alone."""
+    """The number of images that share the panels of an output row, chosen to leave the fewest vectors partly empty."""
 
     def effort(images: int) -> float:
         positions = images * columns
@@ -140,14 +140,14 @@ def _images_together(columns: int, batch: int) -> int:
 
 
 def _product_scratch(rows: int, channels: int, kernel: tuple[int, ...], groups: int) -> int:
-    """The packed weights, and for each thread a panel and the sums of it."""
+    """The packed weights, and for each thread a panel and its sums."""
     depth, tall = channels * math.prod(kernel), _up(rows, _TALL)
     panel = min(depth, max(_WHOLE, channels * kernel[2], _DEEP)) * _PANEL
     return groups * _up(tall * depth, _VECTOR) + thread_count() * (panel + tall * _PANEL + 2 * _VECTOR) + 2 * _VECTOR
 
 
 def _cut(shape: _Shape) -> None:
-    """How the batch is cut by the weight's derivative: into pieces of images, or of rows of one image."""
+    """How the weight gradient splits the batch: into groups of images, or rows of one image."""
     positions, columns = math.prod(shape.count), shape.count[2]
     shape.images = min(shape.batch, max(1, _POSITIONS // positions))
     shape.lines = shape.count[1]
@@ -159,7 +159,7 @@ def _cut(shape: _Shape) -> None:
 
 
 def _weight_scratch(shape: _Shape) -> int:
-    """The sums of every part, and a padded and a transposed piece for each."""
+    """The sums of every part, and a padded and a transposed part for each thread."""
     sums = _up(shape.ins * math.prod(shape.kernel), _PAIRS) * _up(shape.outs, _OUTS)
     covered = (shape.count[0], shape.lines, shape.count[2])
     pad = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(covered, shape.stride, shape.kernel, shape.dilation)]
@@ -190,7 +190,8 @@ def _bands(op: Op, shape: _Shape) -> int:
 def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
     """The call of convolve, convolve_input or convolve_weight.
 
-    `fixed`: how an image is worked on does not depend on the others; by the weight, the call is for one image.
+    With `fixed`, the computation of one image does not depend on the others; for the weight gradient, the call is for
+    one image.
     """
     if node.dtype not in (float32, float64) or len(node.shape) > 5:
         return None
@@ -217,7 +218,7 @@ def convolve(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
 
 
 def _winograd(node: Node, op: Op, shape: _Shape, arguments: str) -> CCall:
-    """The call of a convolution in tiles; by the input it is one with the kernel turned round."""
+    """The call of a Winograd convolution; the input gradient is one with the kernel flipped."""
     taps = math.prod(shape.kernel)
     by_input, by_weight = op is CONVOLVE_INPUT, op is CONVOLVE_WEIGHT
     rows, channels = (shape.ins, shape.outs) if by_input else (shape.outs, shape.ins)

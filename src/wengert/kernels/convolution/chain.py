@@ -1,4 +1,4 @@
-"""Convolutions in tf32 with the weight held in registers, forward and by the input, on sm_90a (conv_chain.cuh)."""
+"""Convolutions in tf32 with the weight held in registers, forward and input gradient, on sm_90a (conv_chain.cuh)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Cut(NamedTuple):
 
 
 def tiles(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
-    """The one that can carry out a convolution, if there is one."""
+    """The tile that supports a convolution, if there is one."""
     if c.by_weight or not c.by_rows or set(c.form.stride) != {1}:
         return []
     f = _form(c)

@@ -1,7 +1,8 @@
-"""Convolutions on a CUDA device by our own kernels: by which, and whether they are faster than a library's.
+"""Convolutions on a CUDA device by our own kernels: which kernels, and whether they beat a library.
 
-The three primitives of `ops.convolve` are implicit matrix products (`convolution_gemm`), or go by kernels that keep
-rows of images where they can (`convolution_slide`, `convolution_chain`); few channels in a group are summed directly.
+The three primitives of `ops.convolve` are implicit matrix products (`convolution_gemm`), or use kernels that keep rows
+of images on chip where possible (`convolution_slide`, `convolution_chain`); groups with few channels are summed
+directly.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ __all__ = ["ConvolutionForm", "Form", "candidates", "convolution", "is_small", "
 
 
 def candidates(c: ConvolutionForm, first: str, second: str, result: str, device: DeviceProperties) -> list[LaunchList]:
-    """Ways to carry out a convolution on the named buffers, the one expected to be fastest first."""
+    """The implementations of a convolution on the named buffers, in order of expected time."""
     return [work(c, first, second, result, device, tile) for tile in tiles(c, device)]
 
 
 def tiles(c: ConvolutionForm, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles that can carry out a convolution, the one expected to be fastest first; None for the way without."""
+    """The tiles that support a convolution, in order of expected time; None stands for the direct implementation."""
     f = c.form
     if not (f.positions and f.places and f.ins and f.outs and f.taps):
         return []
@@ -67,7 +68,7 @@ def work(
     tile: Tile | None,
     epilogue: Epilogue | None = None,
 ) -> LaunchList:
-    """A convolution on the named buffers by a tile, whose sums an epilogue may take if it `is_small`."""
+    """A convolution on the named buffers by a tile, with an epilogue if it `is_small`."""
     if tile is None:
         if c.last:
             return _directly_last(c, first, second, result)
@@ -83,19 +84,19 @@ def work(
 
 
 def is_small(c: ConvolutionForm, device: DeviceProperties) -> bool:
-    """Whether a convolution is one whose time is mostly that of launching: our kernel does it, with what follows."""
+    """Whether launch overhead dominates a convolution: our kernel then runs it with its epilogue."""
     return GemmPlan(c, device).is_small
 
 
 def outdoes_libraries(c: ConvolutionForm, device: DeviceProperties) -> bool:
-    """Whether ours is faster than what libraries have.
+    """Whether our kernels are faster than the libraries'.
 
-    Measured on an H200 against cuDNN 9.19. Over few channels, as of a folded image: the stem of a ResNet took 0.37 ms
-    instead of 0.66, the gradient with respect to its weight 0.36 instead of 0.97. Where one wave of large tiles does
-    it: over 512 x 4 x 4 places of 512 channels 55 us instead of 80. In tf32 wherever rows are kept in shared memory:
-    gradients by weights took 0.26 (a stem) to 0.8 of the time (512 channels of 7 x 7), a stem 0.4, 64 channels 0.75.
-    In strict float32 over one axis, or with gaps between the taps: the gradient with respect to 16 x 8192 places of 64
-    channels, by two taps and 128 channels, 0.127 ms instead of 0.263; forward and by the weight cuDNN had none.
+    Measured on an H200 against cuDNN 9.19. Few channels, as in a folded image: a ResNet's stem took 0.37 ms instead of
+    0.66, its weight gradient 0.36 instead of 0.97. A single wave of large tiles: 512 x 4 x 4 positions of 512 channels
+    took 55 us instead of 80. In tf32 wherever rows stay in shared memory: weight gradients took from 0.26 (a stem) to
+    0.8 of the time (512 channels of 7 x 7), a stem 0.4, 64 channels 0.75. In strict float32 over one axis, or with
+    dilation: the input gradient for 16 x 8192 positions of 64 channels, with two taps and 128 channels, took 0.127 ms
+    instead of 0.263; cuDNN had no forward and no weight gradient.
     """
     if depthwise.is_depthwise(c):
         return True
@@ -113,7 +114,7 @@ _LINE = 32  # channels on both sides, from which a line is worth tiles of ours
 
 
 def _is_sparse_line(c: ConvolutionForm) -> bool:
-    """Whether a convolution is over one axis, or its taps lie apart, in float32 without tf32."""
+    """Whether a convolution is over one axis, or dilated, in float32 without tf32."""
     f = c.form
     is_line = f.size[:2] == f.kernel[:2] == f.count[:2] == (1, 1) or set(f.gap) != {1}
     return c.dtype == float32 and not c.tf32 and is_line and min(f.ins, f.outs) >= _LINE
@@ -124,7 +125,7 @@ _POSITIONS = 512  # for each SM to begin with
 
 
 def _is_worth_rows(f: Form, device: DeviceProperties) -> bool:
-    """Whether there are positions enough for all SMs, and not too many of zeros between rows and images."""
+    """Whether there are enough positions for all SMs, and not too many padding zeros between rows and images."""
     channels = f.outs // 64 * max(1, f.ins // 64)
     return sliding.used(f) >= _USED and f.positions * channels >= _POSITIONS * device.sms
 
@@ -134,7 +135,7 @@ _WAVE = 0.9  # of the SMs that a wave must fill
 
 
 def _is_one_wave(c: ConvolutionForm, device: DeviceProperties) -> bool:
-    """Whether the largest tiles are as many as there are SMs, or a few less."""
+    """Whether the largest tiles number as many as the SMs, or slightly fewer."""
     if not c.is_forward or c.dtype not in HALVES or set(c.form.stride) != {1}:
         return False
     plan = GemmPlan(c, device)
@@ -144,7 +145,7 @@ def _is_one_wave(c: ConvolutionForm, device: DeviceProperties) -> bool:
 
 
 def _directly(c: ConvolutionForm, first: str, second: str, result: str) -> Launch:
-    """A thread an element, or a block an element of the weight, on values as they lie channels first."""
+    """One thread per element, or one block per weight element, with channels first."""
     f = c.form
     kind = device_type(c.dtype)
     blocks = {
@@ -165,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(256) {c.name}(
 
 
 def _directly_last(c: ConvolutionForm, first: str, second: str, result: str) -> LaunchList:
-    """The same on values with channels last: between swaps of them, for what reaches too far for `depthwise`."""
+    """The same with channels last, by transposing around it, for kernels that reach too far for `depthwise`."""
     f = c.form
     x = "x_first", (f.batch, math.prod(f.size), f.groups * f.ins)
     y = "y_first", (f.batch, math.prod(f.count), f.groups * f.outs)

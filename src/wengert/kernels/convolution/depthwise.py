@@ -1,6 +1,4 @@
-"""Convolutions in groups of few channels, over values with their channels last, depthwise ones above all: how they are
-cut, and launched (conv_depthwise.cuh).
-"""
+"""Convolutions in groups of few channels, above all depthwise ones, with channels last (conv_depthwise.cuh)."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from wengert.kernels.matmul.product import Tile, device_type, sum_type
 
 RUNG = "depthwise"
 THREADS = 256  # of a block, at most
-LINE = 128  # bytes of neighbouring channels that a block takes, if there are so many
+LINE = 128  # bytes of adjacent channels per block, if there are enough
 REACH = 12  # how far the taps of a group reach at most
 SUMS = 72  # of taps that a thread holds, in the gradient with respect to the weight
 HELD = 48 << 10  # bytes of shared memory for the weight
@@ -26,7 +24,7 @@ ROUNDS = 3  # blocks for each SM, in the gradient with respect to the weight
 
 @dataclass(frozen=True)
 class ChannelCut:
-    """What a thread and a block take: the constants of the kernels."""
+    """The work of a thread and of a block: the kernels' constants."""
 
     channels: int  # neighbours of a thread,
     lanes: int  # and threads side by side along the channels
@@ -50,12 +48,12 @@ class ChannelCut:
 
 
 def is_depthwise(c: ConvolutionForm) -> bool:
-    """Whether every channel of x has kernels of its own, and the kernels here can be cut for it."""
+    """Whether every channel of x has its own kernels, and the kernels here support it."""
     return c.form.ins == 1 and is_narrow(c)
 
 
 def is_narrow(c: ConvolutionForm) -> bool:
-    """Whether the groups have too few channels for matrix products, and the kernels here can be cut for them."""
+    """Whether groups have too few channels for matrix products, and the kernels here support them."""
     f, chunk = c.form, 16 // c.dtype.itemsize
     is_few = f.ins == 1 or (max(f.ins, f.outs) <= FEW and bool(f.ins % chunk or f.outs % chunk))
     return c.last and f.groups > 1 and is_few and cut(c) is not None
@@ -67,7 +65,7 @@ def tile_of(c: ConvolutionForm, rung: str, found: ChannelCut, device: DeviceProp
 
 
 def work(c: ConvolutionForm, found: ChannelCut, tile: Tile, first: str, second: str, result: str) -> LaunchList:
-    """One launch; of the gradient with respect to the weight one more that adds up its parts."""
+    """One launch; the weight gradient needs another that adds its parts."""
     if c.by_weight:
         return _by_weight(c, found, first, second, result, tile.split)
     return LaunchList((_over_channels(c, found, first, second, result),))
@@ -77,7 +75,7 @@ def work(c: ConvolutionForm, found: ChannelCut, tile: Tile, first: str, second: 
 
 
 def cut(c: ConvolutionForm, sizes: tuple[int, int, int] | None = None) -> ChannelCut | None:
-    """How a convolution is cut, with these tiles and channels of a thread; None where it reaches too far."""
+    """The work split for these tiles and channels per thread; None if the kernel reaches too far."""
     f, back = c.form, c.by_input
     made = f.groups * (f.ins if back else f.outs)
     taps1, taps2 = (_group(f.kernel[axis], f.gap[axis], f.stride[axis] if back else 1) for axis in (1, 2))
@@ -113,12 +111,12 @@ def rounded_up(n: int, to: int) -> int:
 
 
 def extent_made(c: ConvolutionForm, axis: int) -> int:
-    """Places of the result along an axis; of y, for the gradient with respect to the weight."""
+    """The size of the result along an axis; of y, for the weight gradient."""
     return c.form.size[axis] if c.by_input else c.form.count[axis]
 
 
 def _group(kernel: int, gap: int, stride: int) -> int:
-    """How many taps along an axis are taken at a time: all, or as many as reach so far, in whole rounds of a stride."""
+    """The number of taps processed together along an axis: all, or as many as fit, in whole multiples of the stride."""
     if (kernel - 1) * gap <= REACH:
         return kernel
     period = stride // math.gcd(gap, stride)
@@ -126,7 +124,7 @@ def _group(kernel: int, gap: int, stride: int) -> int:
 
 
 def _sizes(c: ConvolutionForm, made: int) -> tuple[int, int, int]:
-    """The tile of a thread and its channels: as many registers as let two blocks share an SM."""
+    """A thread's tile and channels, with a register count that lets two blocks share an SM."""
     f, most = c.form, {2: 4 if c.by_weight else 8, 4: 4, 8: 2}[c.dtype.itemsize]
     whole = made if f.ins == 1 and f.outs == 1 else f.ins if c.by_input or c.by_weight else f.outs
     if c.by_weight and f.ins == 1:
@@ -142,7 +140,7 @@ def _sizes(c: ConvolutionForm, made: int) -> tuple[int, int, int]:
 
 
 def _neighbours(high: int, wide: int, most: int) -> tuple[int, int]:
-    """The tiles of a block along both axes, out of so many: about square, and few of them outside."""
+    """The tiles of a block along both axes: about square, with few of them outside."""
     options = [(d, a) for d in range(1, most + 1) for a in range(1, most // d + 1) if d <= high and a <= wide]
 
     def cost(option: tuple[int, int]) -> float:
@@ -156,7 +154,7 @@ def _neighbours(high: int, wide: int, most: int) -> tuple[int, int]:
 
 
 def _parts(c: ConvolutionForm, found: ChannelCut, device: DeviceProperties) -> int:
-    """Into how many parts the positions are cut, for the gradient with respect to the weight."""
+    """The number of parts of the positions, for the weight gradient."""
     if not c.by_weight:
         return 1
     f = c.form
@@ -185,7 +183,7 @@ def _groups(c: ConvolutionForm, found: ChannelCut) -> int:
 
 
 def _over_channels(c: ConvolutionForm, found: ChannelCut, first: str, weight: str, result: str) -> Launch:
-    """Forward, or the gradient with respect to the input."""
+    """Forward, or the input gradient."""
     f = c.form
     made = f.groups * (f.ins if c.by_input else f.outs)
     chunks = -(-made // (found.lanes * found.channels))

@@ -1,4 +1,4 @@
-"""How depthwise convolutions are cut whose blocks copy their inputs into shared memory (conv_depthwise_shared.cuh)."""
+"""Depthwise convolutions whose blocks copy their inputs into shared memory (conv_depthwise_shared.cuh)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUMS = 72  # of taps that a thread holds, in the gradient with respect to the w
 
 
 def shared_cut(c: ConvolutionForm, device: DeviceProperties, tile: Tile | None = None) -> ChannelCut | None:
-    """How a convolution is cut, with the tiles of a thread that a tile says; None where it does not fit."""
+    """The work split for a tile's per-thread sizes; None if it does not fit."""
     f, size = c.form, c.dtype.itemsize
     reaches = [(f.kernel[axis] - 1) * f.gap[axis] for axis in (1, 2)]
     if not c.last or f.groups == 1 or f.ins != 1 or f.outs != 1 or int(device.arch.rstrip("a")) < 80:
@@ -60,7 +60,7 @@ def _thread(c: ConvolutionForm) -> tuple[int, int, int]:
 
 
 def _window(c: ConvolutionForm, cut: ChannelCut) -> tuple[int, int]:
-    """The lines and places that a block meets of its input."""
+    """The rows and columns of its input that a block reads."""
     sizes = {1: cut.high * cut.down, 2: cut.wide * cut.across}
     return _met(c, 1, sizes[1]), _met(c, 2, sizes[2])
 
@@ -88,7 +88,7 @@ def _held(c: ConvolutionForm, cut: ChannelCut) -> int:
 
 
 def _cost(c: ConvolutionForm, cut: ChannelCut) -> float:
-    """What a cut costs for each element of the result: bytes that are read, and threads that have nothing to do."""
+    """The cost of a cut per element of the result: bytes read, and idle threads."""
     f = c.form
     given = f.count if c.by_input else f.size
     blocks = [-(-extent_made(c, 1) // (cut.high * cut.down)), -(-extent_made(c, 2) // (cut.wide * cut.across))]

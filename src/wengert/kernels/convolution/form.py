@@ -1,4 +1,4 @@
-"""What a convolution asks of a CUDA device: its sizes, dtypes and layouts, as values."""
+"""A convolution as a CUDA kernel sees it: its sizes, dtypes and layouts, as values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Form:
-    """A convolution's sizes along three axes (1 where there are fewer), and the channels of one group."""
+    """A convolution's sizes along three axes (1 for missing ones), and the channels of one group."""
 
     batch: int
     groups: int
@@ -39,12 +39,12 @@ class Form:
 
     @property
     def places(self) -> int:
-        """Those of x, in all images."""
+        """The positions of x, in all images."""
         return self.batch * math.prod(self.size)
 
     @property
     def positions(self) -> int:
-        """Those of y, in all images."""
+        """The positions of y, in all images."""
         return self.batch * math.prod(self.count)
 
     @property
@@ -54,14 +54,14 @@ class Form:
 
     @property
     def classes(self) -> int:
-        """Kinds of places of x that meet different taps."""
+        """The number of classes of x positions that meet different taps."""
         return math.prod(self.stride)
 
     @property
     def period(self) -> int:
-        """Rows of y from one image to the next, where rows of x before, between and after the images are shared zeros.
+        """Rows of y from one image to the next, if padding rows of zeros are shared between images.
 
-        So many that what is seen beyond the last row of an image is not yet the first one of the next.
+        It is large enough that reads beyond the last row of an image do not reach the next image.
         """
         stride, low, count = self.stride[1], self.low[1], self.count[1]
         last = (count - 1) * stride + self.kernel[1]  # rows that are seen, from the first zeros on
@@ -69,7 +69,7 @@ class Form:
 
     @property
     def mirrored(self) -> Form:
-        """The convolution of y by the turned weight that its gradient with respect to x is; for strides of 1."""
+        """The convolution of y with the flipped weight that equals the input gradient; for strides of 1."""
         low = tuple(k - 1 - n for k, n in zip(self.kernel, self.low))
         return replace(
             self, ins=self.outs, outs=self.ins, size=self.count, count=self.size, low=(low[0], low[1], low[2])
@@ -102,7 +102,7 @@ class ConvolutionForm:
 
     @property
     def name(self) -> str:
-        """What its kernels are called."""
+        """The name of its kernels."""
         return self.op.name
 
     @property
@@ -122,13 +122,13 @@ class ConvolutionForm:
 
     @property
     def direct(self) -> bool:
-        """Whether it is computed as it is written down: its groups are too small for matrix products."""
+        """Whether it is computed directly: its groups are too small for matrix products."""
         chunk = 16 // self.dtype.itemsize
         return self.dtype == float64 or (self.form.groups > 1 and bool(self.form.ins % chunk or self.form.outs % chunk))
 
     @property
     def by_rows(self) -> bool:
-        """Whether kernels can do it that keep rows of images: in tf32, over two axes, without groups or gaps."""
+        """Whether the kernels that keep image rows on chip support it: tf32, two axes, one group, no dilation."""
         f = self.form
         plain = f.size[0] == f.kernel[0] == f.count[0] == f.groups == 1 and set(f.gap) == {1} and min(f.low) >= 0
         whole = f.outs % 4 == 0 and f.ins % 4 == 0 and f.positions > 0 and f.places > 0
@@ -152,7 +152,7 @@ def shapes_of(node: Node) -> tuple[Op, bool, Shape, Shape, Shape]:
 
 
 def convolution(node: Node, tf32: bool = False) -> ConvolutionForm | None:
-    """What a node asks for; None where it has more than three axes or its dtype is not floating."""
+    """The form of a node; None if it has more than three axes or is not floating."""
     op, last, x, weight, y = shapes_of(node)
     a, dtype = node.attrs, node.sources[0].dtype
     if len(x) > 5 or dtype not in FLOATS:

@@ -1,9 +1,9 @@
 """Convolutions as implicit matrix products on the tiles of `gemm`, over channels-last images.
 
-Values that come channels first, and channels that do not fill chunks of 16 bytes, are rearranged into temporaries
-before, and back after. Few channels under a stride of 2 along the last axis are folded: two neighbouring columns count
-as one with twice the channels, so that a kernel of 7x7 over 3 channels becomes one of 7x4 over 8, and chunks stay
-whole. Those of one image have small tiles, and what follows in the same kernel.
+Values with channels first, and channels that do not fill chunks of 16 bytes, are rearranged into temporaries before,
+and back afterwards. Few channels with a stride of 2 along the last axis are folded: two adjacent columns become one
+with twice the channels, so that a 7x7 kernel over 3 channels becomes 7x4 over 8, and chunks are full. Convolutions of a
+single image use small tiles with the epilogue in the same kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SMALL_TILES = ((32, 64, 16, 32), (32, 32, 16, 16))
 
 
 def _small_tiles(product: Product, device: DeviceProperties) -> list[Tile]:
-    """Small tiles whose depth is cut in as many parts as there is room for, the better first."""
+    """Small tiles whose depth is split into as many parts as fit, best first."""
     found = [Tile("mma", high, wide, 64, tall, broad, 6) for high, wide, tall, broad in _SMALL_TILES]
     return [_shared_by_clusters(tile, product, device) for tile in found]
 
@@ -58,7 +58,7 @@ def _up(n: int, to: int) -> int:
 
 
 class GemmPlan:
-    """How one convolution is rearranged and multiplied."""
+    """How a convolution is rearranged and multiplied."""
 
     def __init__(self, c: ConvolutionForm, device: DeviceProperties) -> None:
         self.c, self.device, self.given = c, device, c.form
@@ -103,11 +103,11 @@ class GemmPlan:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is as small as those of one image, which large tiles would leave most SMs idle with.
+        """Whether it is as small as those of one image, where large tiles would leave most SMs idle.
 
-        Then small tiles do it, the blocks of a cluster take a part of the depth each, and an epilogue takes the sums.
-        On an H200 those of a ResNet-18 take 5 to 8 us so, with all that follows up to the next; cuDNN and a kernel 8 to
-        16.
+        Then small tiles are used, each block of a cluster takes a part of the depth, and an epilogue consumes the sums.
+        On an H200 the convolutions of a ResNet-18 then take 5 to 8 us, including everything up to the next; cuDNN plus
+        a kernel takes 8 to 16.
         """
         c, device = self.c, self.device
         if device.arch != "90a" or not c.is_forward or c.dtype not in HALVES or not c.last or c.form.groups > 1:
@@ -256,7 +256,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({tile.threads}) {self.c.na
     wg_gemm_{tile.rung}{tile.constants}(left, right, out, row * {tile.high}, column * {tile.wide}, start, last);"""
 
     def over_positions(self, tile: Tile, x: str, y: str, parts: str, to: str) -> list[Launch]:
-        """By the weight, into float32 (outs, taps, channels): sums over parts of the positions, added up in order."""
+        """The weight gradient, as float32 (outs, taps, channels): sums over parts of the positions, added in order."""
         f, outs = self.form, self.given.outs
         high, wide = -(-outs // tile.high), -(-f.taps * f.ins // tile.wide)
         share, is_whole = tile.share(f.positions), tile.rung == "fma" and outs % _CHUNK == 0

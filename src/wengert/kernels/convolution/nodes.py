@@ -1,4 +1,4 @@
-"""Convolutions of nodes on a GPU: used by `cuda`."""
+"""Convolution nodes on a GPU; used by `cuda`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> La
 
 
 def has_work(node: Node) -> bool:
-    """Whether our kernels carry out a convolution."""
+    """Whether our kernels support a convolution."""
     return convolution(node) is not None and all(n.size for n in (node, *node.sources))
 
 
 def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles that can carry out a convolution, the one expected to be fastest first; None: without one."""
+    """The tiles that support a convolution, in order of expected time; None stands for the direct implementation."""
     found = convolution(node, device.tf32)
     return cuda.tiles(found, device) if found is not None else [None]
 
 
 def absorbs(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels are the best there are, and take in what is done with the result."""
+    """Whether our kernels are the fastest available, and take an epilogue."""
     found = convolution(node, device.tf32)
     return found is not None and has_work(node) and cuda.is_small(found, device)
 
 
 def sides(node: Node) -> tuple[int, int]:
-    """The rows and columns of the sums that a convolution with its channels last makes."""
+    """The rows and columns of the matrix of sums that a channels-last convolution makes."""
     return node.size // node.shape[-1], node.shape[-1]
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
-    """Whether our kernels are faster than what libraries have."""
+    """Whether our kernels are faster than the libraries'."""
     found = convolution(node, device.tf32)
     return found is not None and cuda.outdoes_libraries(found, device)

@@ -1,6 +1,6 @@
-"""Convolutions by the weight in tf32 whose taps slide over registers: how they are cut, and launched.
+"""Weight gradients of convolutions in tf32 whose taps slide over registers: work split and launches.
 
-From sm_80 on by mma ("slide", conv_slide.cuh); on sm_90a by wgmma, 64 channels of x at a time ("sweep",
+From sm_80 on with mma ("slide", conv_slide.cuh); on sm_90a with wgmma, 64 channels of x at a time ("sweep",
 conv_sweep.cuh).
 """
 
@@ -30,7 +30,7 @@ _WARPS = ((2, 4, 1), (2, 2, 2), (4, 2, 1))
 
 @dataclass(frozen=True)
 class Cut:
-    """What a block takes of a convolution, and how it lies in shared memory: the constants of the kernels."""
+    """A block's share of a convolution, and its layout in shared memory: the kernels' constants."""
 
     rung: str
     outs: int
@@ -67,7 +67,7 @@ class Cut:
 
 
 def tiles(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
-    """Those that can carry out a convolution, the one expected to be fastest first."""
+    """The tiles that support a convolution, in order of expected time."""
     f = c.form
     fits = f.outs % OUTS == 0 and f.stride[1] <= f.kernel[1] and f.taps > 1 and int(device.arch.rstrip("a")) >= 80
     if not c.by_weight or not c.by_rows or not fits:
@@ -76,12 +76,12 @@ def tiles(c: ConvolutionForm, device: DeviceProperties) -> list[Tile]:
 
 
 def used(f: Form) -> float:
-    """How much of what is multiplied exists: rows are filled up to whole spans, and zeros lie between images."""
+    """The useful share of the multiplications: rows are padded to whole spans, and zeros lie between images."""
     return f.count[1] / f.period * f.count[2] / min(_filled(f.count[2], span) for span in _SPANS)
 
 
 def work(c: ConvolutionForm, tile: Tile, x: str, y: str, result: str, device: DeviceProperties) -> LaunchList:
-    """The sums over parts of the images' rows, then these added up in order."""
+    """The sums over parts of the images' rows, which are then added in order."""
     f = c.form
     cut = next(cut for cut in _cuts(f, device) if _tile(f, cut, device) == tile)
     parts, size = tile.split * cut.warps_deep, f.outs * f.taps * f.ins

@@ -18,7 +18,7 @@ MOVED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigne
 
 
 def moved(width: int) -> tuple[str, int]:
-    """The widest type that rows of this many bytes consist of, and how many there are of it."""
+    """The widest type that divides rows of this many bytes, and the number of such elements."""
     size = next(n for n in (16, 8, 4, 2, 1) if width % n == 0)
     return MOVED[size], width // size
 
@@ -36,7 +36,7 @@ def copy(source: str, target: str, node: Node, device: DeviceProperties, general
 
 
 def filled(x: Node, node: Node, named: Named, device: DeviceProperties, general: bool) -> tuple[Launch, ...]:
-    """What fills a result with what is written into, `x` or zeros; nothing where it takes the place of `x`."""
+    """The launches that fill a result with its first operand, `x` or zeros; none if it overwrites `x` in place."""
     kind, count = moved(node.size * node.dtype.itemsize)
     if is_zero(x):
         sizes = Sizes(general, count=count)
@@ -50,7 +50,7 @@ def filled(x: Node, node: Node, named: Named, device: DeviceProperties, general:
 
 
 def cleared(nodes: Sequence[Node], named: Named, device: DeviceProperties) -> LaunchList:
-    """Zeros in the places of values."""
+    """Launches that zero some values."""
     launches = []
     for node in nodes:
         kind, count = moved(max(node.size * node.dtype.itemsize, 1))

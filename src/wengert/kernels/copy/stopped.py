@@ -1,7 +1,7 @@
-"""The end of a `while_loop` with a limit on a GPU: a copy of its carry, and a note if it has not come to its end.
+"""The end of a `while_loop` with a limit on a GPU: a copy of its carry, and a failure flag if the limit was reached.
 
-Whether the condition still holds is on the device and stays there: one block looks at it, for every lane of a batch,
-and notes the op where failures are noted, which somebody sees who looks at a value.
+The condition stays on the device: one block checks it for every lane of a batch, and sets the failure flag, which is
+reported when a value is read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _THREADS = 128
 
 
 def stopped(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList:
-    """The check, and a copy for each result that somebody reads."""
+    """The check, and a copy of each result that is read."""
     going, *values = node.sources
     text = f"""extern "C" __global__ void wg_stopped(const unsigned char *going, int wg_op, int *wg_error)
 {{

@@ -1,4 +1,4 @@
-"""Places of elements that are not zero, and how often numbers occur."""
+"""Indices of nonzero elements, and counts of integers."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

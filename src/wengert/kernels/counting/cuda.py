@@ -1,4 +1,4 @@
-"""Work on a GPU for places of elements that are not zero (a scan of ones and zeros), and for counting numbers."""
+"""GPU kernels for the indices of nonzero elements (a scan over ones and zeros), and for counting integers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _elements(x: Node) -> tuple[str, str, str]:
 
 
 def count_nonzero(x: Node, named: Named, result: str, device: DeviceProperties) -> LaunchList | None:
-    """How many elements are not zero: one read of them. Counts are integers, so blocks add them in any order."""
+    """The number of nonzero elements, in one read. Counts are integers, so blocks may add them in any order."""
     if x.size >= MOST:
         return None
     kind, before, test = _elements(x)
@@ -76,9 +76,9 @@ extern "C" __global__ void __launch_bounds__(256) wg_count(const {kind} *x, unsi
 
 
 def flat_nonzero(node: Node, named: Named, device: DeviceProperties, size: Argument | None = None) -> LaunchList | None:
-    """The places of elements that are not zero, in order: each goes behind as many as there are before it.
+    """The indices of nonzero elements in order: each is written after as many as precede it.
 
-    `size` is how many of them are wanted, if that is known only when they are.
+    `size` is the number of results, if it is known only at run time.
     """
     (x,) = node.sources
     if x.size >= MOST:
@@ -112,7 +112,7 @@ struct wg_run {{
 
 
 def bincount(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
-    """How often numbers occur."""
+    """How often each integer occurs."""
     (x,) = node.sources
     if x.size >= MOST:
         return None

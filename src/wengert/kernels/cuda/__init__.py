@@ -1,22 +1,22 @@
-"""The CUDA C++ of a kernel of the loop IR, and the launches that carry it out.
+"""The CUDA C++ of a kernel of the loop IR, and the launches that run it.
 
-shapes            what a launch looks like (threads, vectors, rows to a block), from the work and the device
-fixed_shapes      the same under `config.invariant`: the order of a sum follows from its terms alone
-source            statements as CUDA C++: accesses of several elements, loops, indices
-reductions        what reductions accumulate
-elements          no reduction: a thread computes some neighbouring elements
-tiles             no reduction, but read along another axis than written: through shared memory
-rows              the reduced axes lie along memory: threads share a row
-shared_rows       the same, of rows too long for registers
-columns           the reduced axes do not lie along memory: threads side by side have rows of their own
-column_partials   rows, with partial sums of their columns
-final_reduction   what adds up partial sums, by itself or one launch for many
-multi_tensor      one launch for many kernels of one text
-multi_transpose   one launch for many that exchange the last two axes of an array, of which the last is short
-in_place          whether a result may lie where an operand does
+    shapes            launch shapes (threads, vectors, rows per block), from the work and the device
+    fixed_shapes      the same under `config.invariant`: the order of a sum follows from its terms alone
+    source            statements as CUDA C++: vector accesses, loops, indices
+    reductions        accumulators of reductions
+    elements          no reduction: a thread computes some neighbouring elements
+    tiles             no reduction, but read along another axis than written: through shared memory
+    rows              the reduced axes are contiguous: threads share a row
+    shared_rows       the same, for rows too long for registers
+    columns           the reduced axes are not contiguous: neighbouring threads have separate rows
+    column_partials   rows, with partial sums of their columns
+    final_reduction   adds partial sums, separately or in one launch for many
+    multi_tensor      one launch for many kernels of equal text
+    multi_transpose   one launch for many transposes of the last two axes, the last of which is short
+    in_place          whether a result may overwrite an operand
 
-Before they are written, kernels are changed where that is faster on a GPU: `fast_exp`, `one_pass_variance`,
-`reciprocal`, `one_hot_lane`.
+Some kernels are rewritten first where that is faster on a GPU: `fast_exp`, `one_pass_variance`, `reciprocal`,
+`one_hot_lane`.
 """
 
 from wengert.kernels.cuda.column_partials import takes_in

@@ -1,10 +1,10 @@
-"""Columns: the reduced axes are not the last in memory, and threads side by side work on rows of their own.
+"""Columns: the reduced axes are not last in memory, and neighbouring threads process separate rows.
 
-A thread has a few neighbouring rows (columns, seen from memory) and takes every `down`-th step along them; the parts of
-threads below one another are put together through shared memory, by halves. Where there are too few columns to fill the
-device, blocks share them: each pass is a launch that leaves partial sums in memory. Where these are few, every block of
-the next pass adds them up for itself, in the same order as all others; else a launch of its own does. A pass goes the
-other way than the one before: what that read last is still in the cache.
+A thread has a few adjacent rows (columns, as seen from memory) and strides down them by `down`; the partial results of
+threads below one another are combined in shared memory, by halves. Where there are too few columns to fill the device,
+blocks share them: each pass is a launch that writes partial sums to memory. If these are few, every block of the next
+pass adds them itself, all in the same order; otherwise a separate launch adds them. Consecutive passes run in opposite
+directions, because what was read last is still in the cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTS_TO_READ = 96 << 10  # bytes of partial reductions that a block reads in ab
 
 
 def columns(kernel: LoopKernel, shape: Columns, why: str) -> LaunchList:
-    """The launches of a kernel whose rows lie across memory."""
+    """The launches of a kernel whose rows are not contiguous."""
     return ColumnsText(kernel, shape, why).work()
 
 
@@ -47,7 +47,7 @@ class ColumnsText:
         self.loop = kernel.outer[-1] if kernel.outer else Loop("none", 1)
         self.count = math.prod(loop.extent for loop in kernel.outer)
         self.vectors = self.loop.extent // shape.vector
-        self.lines = -(-self.vectors // shape.across)  # blocks that lie side by side
+        self.lines = -(-self.vectors // shape.across)  # adjacent blocks
         self.others = self.count // self.loop.extent
         self.steps = math.prod(loop.extent for loop in kernel.inner)
         self.names = Names(kernel)
@@ -106,12 +106,12 @@ class ColumnsText:
                 self._put_parts_together(number, reductions, last)
 
     def _adds_up(self, reductions: Sequence[Accumulate]) -> bool:
-        """Whether the parts that a block needs are so few that it takes less to read them than to launch a kernel."""
+        """Whether reading a block's partial sums costs less than launching a kernel to add them."""
         columns = self.shape.across * self.shape.vector
         return self.shape.splits * columns * sum(map(state_bytes, reductions)) <= PARTS_TO_READ
 
     def _put_parts_together(self, number: int, reductions: Sequence[Accumulate], last: bool) -> None:
-        """The launch after a pass: few columns a block and many threads for each, since their parts are many."""
+        """The launch after a pass: few columns per block and many threads for each, because there are many parts."""
         shape = Columns(self.shape.vector, min(self.shape.across, 2), 128, self.shape.splits)
         writer = ColumnsText(self.kernel, shape, "final reduction")
         writer._final_reduction(number, reductions, last)
@@ -164,7 +164,7 @@ class ColumnsText:
         self.launch(self.lines * self.others, self.why)
 
     def _add_up_parts(self, reductions: Sequence[Accumulate]) -> None:
-        """Reductions from the parts that all blocks have left, in order."""
+        """Combine the partial reductions of all blocks, in order."""
         page, shape = self.page, self.shape
         self._declare_states(reductions)
         page.open(f"for (int part = down; part < {shape.splits}; part += {shape.down})")
@@ -192,7 +192,7 @@ class ColumnsText:
     # --- parts of the text ------------------------------------------------------------------------------------------
 
     def _begin(self, split: bool = False) -> CudaPage:
-        """Say which columns a thread works on; one beyond the last works on those and stores nothing."""
+        """Compute a thread's columns; one past the end computes the last columns and stores nothing."""
         shape, index = self.shape, self.names.index
         self.page = page = CudaPage()
         self.per_lane = {}
@@ -244,7 +244,7 @@ class ColumnsText:
         return work
 
     def _declare_states(self, reductions: Sequence[Accumulate], at: str = "") -> None:
-        """What accumulates in each thread, from the start or from the reductions that a launch has left."""
+        """A thread's accumulators, initialised or continued from the reductions of an earlier launch."""
         page, vector = self.page, self.shape.vector
         for reduction in reductions:
             page.line(f"{state_type(reduction)} {reduction.name}_s[{vector}];")
@@ -256,7 +256,7 @@ class ColumnsText:
             page.close()
 
     def _steps(self, number: int, stage: Stage, first: str, last: str) -> None:
-        """A pass over a thread's steps, every second one backwards."""
+        """A pass over a thread's steps, alternately forwards and backwards."""
         page, index, down = self.page, self.names.index, self.shape.down
         work = self._pass_over(stage.inside)
         j = "j" if self.shape.vector > 1 else "0"
@@ -269,7 +269,7 @@ class ColumnsText:
         if self.shape.run:
             page.unrolled("u", run)
             page.line(f"const {index} at = step + u;")
-        elif number % 2:  # not a loop downwards: the compiler does not put the loads of several of its steps together
+        elif number % 2:  # not a descending loop: the compiler would not batch the loads of several steps
             page.line(f"const {index} at = {last} - 1 - (step - {first});")
         unravel(page, "at", self.kernel.inner, self.names)
         work.load(page)
@@ -279,7 +279,7 @@ class ColumnsText:
             page.close()
 
     def _put_together(self, reductions: Sequence[Accumulate]) -> None:
-        """Reductions over the threads below one another, as many at a time as shared memory has room for."""
+        """Combine reductions over the threads below one another, as many at a time as fit in shared memory."""
         page, shape = self.page, self.shape
         if shape.down == 1 or not reductions:
             return
@@ -330,14 +330,14 @@ class ColumnsText:
         page.close()
 
     def _after(self) -> None:
-        """What a column stores in the end, when all of its threads have read what is overwritten."""
+        """The final stores of a column, once all of its threads have read what they overwrite."""
         if self.shape.threads > 32 and copies_of(self.kernel):
             self.page.line("__syncthreads();")
         if self.kernel.after:
             self._store_rows(self.kernel.after)
 
     def _store_rows(self, statements: Sequence[Statement]) -> None:
-        """What one thread of a column stores."""
+        """The stores of one thread of a column."""
         self.page.open(f"if (down == 0{' && alive' if self.ragged else ''})")
         self._scalars(statements, stores=True)
         self.page.close()
@@ -354,7 +354,7 @@ def _together(reductions: Sequence[Accumulate], room: int) -> Iterator[list[Accu
 
 
 def _by_halves(count: int) -> Iterator[tuple[str, int]]:
-    """Which threads add that of another one so far below, step by step."""
+    """Tree combination: at each step a thread adds the value of one a fixed distance below."""
     while count > 1:
         half = -(-count // 2)
         yield f"down < {count - half}", half
@@ -362,7 +362,7 @@ def _by_halves(count: int) -> Iterator[tuple[str, int]]:
 
 
 def _in_order(count: int) -> Iterator[tuple[str, int]]:
-    """The same in the order of threads that share a row: within warps, then over warps."""
+    """The same in the order used for threads that share a row: within warps, then over warps."""
     mask = 0
     for size, least in ((min(count, 32), 1), (count, 32)):
         half = size // 2

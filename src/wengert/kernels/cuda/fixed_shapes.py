@@ -1,9 +1,9 @@
-"""Launch shapes under `config.invariant`: the order of a sum follows from how many terms it has, and from nothing else.
+"""Launch shapes under `config.invariant`: the order of a sum depends on its number of terms and on nothing else.
 
-Neither what else a kernel does, nor how many rows it has, nor whether these lie along memory or across it, nor the
-device matters: the parts of a batch have the same sums in one kernel or in several, on one rank or on many. The terms
-of a row are dealt out to `lanes` threads, `vector` neighbours to each in turn; a thread adds up its terms one after the
-other, and the threads' sums are added by halves, within warps and then over warps (`block.cuh`).
+Neither the rest of the kernel, nor the number of rows, nor their layout, nor the device matters: the parts of a batch
+have the same sums in one kernel or in several, on one rank or on many. The terms of a row are distributed over `lanes`
+threads, `vector` adjacent terms to each in turn; a thread adds its terms sequentially, and the threads' sums are
+combined by halves, within warps and then over warps (`block.cuh`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ SUMS = 128  # bytes of sums that a thread should have for its columns: they are 
 
 
 class SumOrder(NamedTuple):
-    """How the terms of a row are dealt out to threads."""
+    """How the terms of a row are distributed over threads."""
 
     vector: int
     lanes: int
 
 
 def order_of(kernel: LoopKernel) -> SumOrder:
-    """The order of a kernel whose loops were not merged: its inner loops are the axes that its ops reduce."""
+    """The order for a kernel with unmerged loops: its inner loops are the axes that its ops reduce."""
     return order_over([loop.extent for loop in kernel.inner])
 
 

@@ -1,9 +1,9 @@
-"""Results in place of operands: whether a kernel reads each element before it overwrites it.
+"""In-place results: whether a kernel reads each element before it overwrites it.
 
-In a pass one thread has an element, and loads all that it needs of it before it stores. The passes before are over
-then: their threads have the same elements, or the block has finished their reductions, or they were launches of their
-own. So a result may lie over an operand that is read at the same element, in the same pass or in earlier ones. What is
-read once for a row may be read late, by any thread, and what a later pass reads would be gone.
+Within a pass one thread owns an element, and loads everything it needs at that element before it stores. Earlier passes
+are complete by then: the same threads have the same elements, or the block has finished their reductions, or they were
+separate launches. So a result may overwrite an operand that is read at the same element, in the same pass or an earlier
+one. A row scalar may be read late, by any thread, and what a later pass reads would be lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wengert.ops.comparison import CHECKED_INDEX
 
 
 def reads_first(kernel: LoopKernel, shape: Shape, buffer: str) -> bool:
-    """Whether a kernel, as it is written down, reads all that it needs of a buffer's elements before it writes them."""
+    """Whether a kernel, as generated, reads everything it needs of a buffer's elements before writing them."""
     passes = [[s for s in stage.inside if _touches(s, buffer)] for stage in kernel.stages]
     inside = [s for one in passes for s in one]
     once = [s for stage in kernel.stages for s in stage.before] + kernel.after
@@ -34,10 +34,10 @@ def _touches(statement: Statement, buffer: str) -> bool:
 
 
 def _is_exact(shape: Shape) -> bool:
-    """Whether no thread reads along with those that have the last row and may have overwritten it."""
+    """Whether no surplus thread reads the last row together with those that may have overwritten it."""
     return isinstance(shape, Elements) or (isinstance(shape, Rows) and shape.rows == 1)
 
 
 def _checks(kernel: LoopKernel) -> bool:
-    """Whether an index is checked: it must not be made of what was overwritten."""
+    """Whether an index is checked; it must not depend on what was overwritten."""
     return any(isinstance(s, Let) and s.op is CHECKED_INDEX for s in statements_of(kernel))

@@ -1,16 +1,16 @@
-"""Many small kernels of one text as one launch: the updates of all parameters of a model, say.
+"""Many small kernels of equal text as one launch: for example the updates of all parameters of a model.
 
-Each kernel is a segment. A block works on one piece of one segment: it finds which by the number of blocks before each
-(a binary search), and its buffers in a table of addresses that the launch takes by value.
+Each kernel is a segment. A block processes one piece of one segment: it finds the segment by binary search over the
+number of blocks before each, and its buffers in a table of addresses that is passed to the launch by value.
 
-Short transpositions, (..., channels, taps) to (..., taps, channels) with few taps, have a text of their own: those of
-the weights of convolutions with their channels last, say. A block brings ROWS of taps into shared memory by whole
-vectors, and each of its warps then writes one tap of all of them, two neighbouring channels a thread. (With an odd
-number of taps, such as 9, the elements that a warp takes from shared memory lie in different banks.)
+Short transposes, (..., channels, taps) to (..., taps, channels) with few taps, have a separate text; the weights of
+channels-last convolutions need them. A block reads ROWS of taps into shared memory by whole vectors, and each of its
+warps then writes one tap of all of them, two adjacent channels per thread. (With an odd number of taps, such as 9, a
+warp's reads from shared memory hit different banks.)
 
-A final reduction is what is left of a kernel over columns when another kernel has left partial sums of the columns: a
-kernel over columns again, whose rows are the partial sums. It takes a few microseconds, of which most are its launch:
-those of a model's equal layers, one text, are one launch when the last of them can be done.
+A final reduction is what remains of a column kernel when another kernel has written partial sums of the columns: again
+a column kernel, whose rows are the partial sums. It takes a few microseconds, mostly launch time, so those of a model's
+equal layers share one launch when the last of them is ready.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ THREADS, STEPS = 256, 2  # a piece is small, so that small segments do not leave
 
 
 def multi_tensor_signature(kernel: LoopKernel) -> Hashable | None:
-    """What kernels must have in common to be segments of one launch; None for one that cannot be."""
+    """What kernels must have in common to share a launch; None for one that cannot."""
     plain = _plain(kernel)
     return None if plain is None else signature_of_plain(plain)
 
@@ -48,7 +48,7 @@ def signature_of_plain(plain: LoopKernel) -> Hashable:
 
 
 def write_multi_tensor(kernels: Sequence[LoopKernel], device: DeviceProperties) -> LaunchList:
-    """One launch for kernels of one signature (more where the table of their buffers would be too long)."""
+    """One launch for kernels of one signature (more if their table of buffers would be too long)."""
     segments = [kernel for kernel in map(_plain, kernels) if kernel is not None]
     if len(segments) != len(kernels) or len(set(map(signature_of_plain, segments))) > 1:
         raise ValueError("kernels of different texts cannot be one launch")
@@ -172,7 +172,7 @@ class _MultiTensor(Segments):
 
 
 ROWS = 256  # of taps, to a block
-TAPS = 16  # fewer than so many: more are worth tiles
+TAPS = 16  # fewer than this; more are worth tiles
 EVEN = 8  # channels: a multiple of these, so that vectors of both kinds begin where they may
 
 
@@ -186,7 +186,7 @@ class _Transpose(NamedTuple):
 
 
 def transpose_signature(kernel: LoopKernel) -> Hashable | None:
-    """What transpositions must have in common to be segments of one launch; None for what is not one."""
+    """What transposes must have in common to share a launch; None for other kernels."""
     transpose = _transpose_of(kernel)
     return None if transpose is None else (signature_of_plain(transpose.plain), transpose.taps)
 
@@ -292,7 +292,7 @@ _PART = "part"  # the loop of a final reduction over the partial sums
 
 
 def final_reduction(columns: LoopKernel, parts: int) -> LoopKernel:
-    """The kernel that adds up partial sums of columns, and does what comes after."""
+    """The kernel that adds partial column sums, with everything that follows."""
     columns = merge_loops(columns)
     reductions = reductions_in(columns.stages[0].inside)
     along = Loop(_PART, parts)
@@ -308,16 +308,16 @@ def final_reduction(columns: LoopKernel, parts: int) -> LoopKernel:
 
 
 def final_reduction_shape(kernel: LoopKernel, count: int = 1) -> Columns:
-    """Few columns a block and many threads for each, since their parts are many.
+    """Few columns per block and many threads for each, because there are many parts.
 
-    Of several final reductions more columns: there are blocks enough, and memory is read in longer pieces.
+    With several final reductions, more columns: there are enough blocks, and longer reads are faster.
     """
     across = 1 << min(count, 4).bit_length()
     return Columns(vector_width([*kernel.stages[0].inside, *kernel.after], kernel.outer[-1]), across, 256 // across)
 
 
 def final_reduction_signature(kernel: LoopKernel) -> Hashable | None:
-    """What final reductions must have in common to be segments of one launch; None for another kernel."""
+    """What final reductions must have in common to share a launch; None for other kernels."""
     loops = (*kernel.outer, *kernel.inner)
     is_final = len(kernel.outer) == 1 and [loop.name for loop in kernel.inner] == [_PART]
     return (loops, signature_of_plain(kernel)) if is_final else None
@@ -331,7 +331,7 @@ def write_final_reductions(kernels: Sequence[LoopKernel], device: DeviceProperti
 
 
 class _FinalReductions(ColumnsText):
-    """Final reductions of one text, each a segment of as many blocks."""
+    """Final reductions of equal text, each a segment of as many blocks."""
 
     def __init__(self, kernels: Sequence[LoopKernel]) -> None:
         self.segments = Segments(kernels)

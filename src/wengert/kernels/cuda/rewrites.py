@@ -1,23 +1,23 @@
-"""Rewrites of a kernel's statements that are for a GPU: variances in one pass, exponentials, divisions, one-hot lanes.
+"""GPU-specific rewrites of a kernel's statements: one-pass variance, fast exponentials, reciprocals, one-hot lanes.
 
-`one_pass_variance`: the sum of a row and that of the squares of its deviations, where rows are not held. Both are taken
-of the deviations from the row's first element, d: with s = sum(d) and q = sum(d * d) over n elements the deviations
-from the mean have squares that add up to q - s * s / n. The first element is as far from the mean as others are, so
-that little cancels, however large the mean is. Multiples of the deviations from the mean that are added up (a
-variance's derivative with respect to the mean) are 0 but for rounding, and need no pass either.
+`one_pass_variance`: the sum of a row and the sum of its squared deviations in one pass, for rows that are not kept in
+registers. Both use the deviations d from the row's first element: with s = sum(d) and q = sum(d * d) over n elements,
+the squared deviations from the mean add up to q - s * s / n. The first element is about as far from the mean as the
+others, so little cancels, however large the mean is. Sums of multiples of the deviations from the mean (a variance's
+derivative with respect to the mean) are 0 up to rounding, and need no pass either.
 
-`with_fast_exponentials`: an element that was loaded as bfloat16 or float16 carries an error a thousand times that of
-float32, which the exponential multiplies. The instruction for a power of two, within 2 ulp, serves as well as a full
-exponential, and a softmax over half precision, gelu and its derivative are bound by memory instead of arithmetic.
+`with_fast_exponentials`: an element loaded as bfloat16 or float16 carries a thousand times the rounding error of
+float32, which the exponential amplifies. The hardware instruction for powers of two, within 2 ulp, is then as good as a
+full exponential, and a half-precision softmax, gelu and its derivative become bound by memory instead of arithmetic.
 
-`with_reciprocals`: a division takes about ten instructions and a branch; by a number that is the same for a whole row
-(the sum of a softmax, the deviation of a norm) four do, by its reciprocal and a step that makes the quotient exact.
+`with_reciprocals`: a division takes about ten instructions and a branch. Division by a row scalar (the sum of a
+softmax, the deviation of a norm) takes four, with its reciprocal and a correction step that makes the quotient exact.
 
-One-hot lanes are the elements whose place equals a number of the row, as the target of a cross-entropy is. All others
-compare and choose for nothing. `one_hots` finds such comparisons among the statements of a pass, `may_be_among` is the
-condition for vectors in which one of them may hold, and `without_one_hots` has the statements for all other vectors:
-about 70 instructions for 8 elements of GPT-2's loss instead of 112, and 941 us instead of 1124 on an H200 (rows of
-50304 scores in bfloat16, edited by hand).
+One-hot lanes are the elements whose index equals a row scalar, such as the target of a cross-entropy. All other
+elements compare and select for nothing. `one_hots` finds such comparisons in a pass, `may_be_among` is the condition
+for vectors that may contain one, and `without_one_hots` gives the statements for all other vectors: about 70
+instructions for 8 elements of GPT-2's loss instead of 112, and 941 us instead of 1124 on an H200 (rows of 50304 scores
+in bfloat16, edited by hand).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from wengert.ops.elementwise import divide, equal, multiply, reciprocal, square,
 
 
 def one_pass_variance(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with sums of squared deviations taken in the pass that sums for the mean."""
+    """The kernel with sums of squared deviations computed in the same pass as the mean."""
     for number in range(len(kernel.stages) - 1):
         for mean in reductions_in(kernel.stages[number].inside):
             squares = _squares(kernel, number, mean)
@@ -104,7 +104,7 @@ def _is_sum(reduction: Accumulate) -> bool:
 
 
 def _is_mean(statement: Statement, reduction: str, count: int) -> bool:
-    """Whether a number is a reduction divided by how many elements it is of."""
+    """Whether a number is a reduction divided by its number of elements."""
     if not count or not is_op(statement, divide, multiply) or statement.operands[0] != reduction:
         return False
     by = statement.operands[1]
@@ -116,7 +116,7 @@ def _defined(value: Operand | None, made: dict[str, Value]) -> Value | None:
 
 
 def _squared(value: Value | None) -> str | None:
-    """What a value is the square of."""
+    """The value that this one is the square of."""
     if not is_op(value, square, multiply) or len(set(value.operands)) > 1:
         return None
     return value.operands[0] if isinstance(value.operands[0], str) else None
@@ -210,7 +210,7 @@ def _at_first_element(value: Operand, stage: Stage, inner: list[Loop], fresh: Fr
 
 
 def with_fast_exponentials(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with fast exponentials of values in half precision."""
+    """The kernel with fast exponentials of half-precision values."""
     if not any(isinstance(s, Load) and s.dtype in HALF for s in statements_of(kernel)):
         return kernel
     known: set[str] = set()  # values of half precision
@@ -234,7 +234,7 @@ def _changed(statements: Iterable[Statement], known: set[str]) -> list[Statement
 
 
 def with_reciprocals(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with divisions by numbers of a row changed."""
+    """The kernel with divisions by row scalars replaced."""
     if not kernel.inner:
         return kernel
     fresh = Fresh(definitions(statements_of(kernel)).values())
@@ -282,7 +282,7 @@ def places(statements: Sequence[Statement], loop: Loop | None) -> dict[str, DTyp
 
 
 def one_hots(statements: Sequence[Statement], loop: Loop | None) -> OneHots:
-    """Comparisons of the place along a loop with a number that is there before it."""
+    """Comparisons of the index along a loop with a row scalar that is already known."""
     along = {name: dtype for name, dtype in places(statements, loop).items() if dtype in _EXACT}
     made = definitions(statements)
     found: dict[str, tuple[str, DType]] = {}
@@ -294,16 +294,16 @@ def one_hots(statements: Sequence[Statement], loop: Loop | None) -> OneHots:
 
 
 def may_be_among(found: OneHots, first: str, vector: int) -> str:
-    """What holds where one of the numbers is among `vector` places from `first` on."""
+    """The condition that one of the numbers is among the `vector` positions from `first` on."""
     kinds = {number: f"uint{8 * dtype.itemsize}_t" for number, dtype in found.values()}
     # a number before the first wraps around and is large, so that one comparison does for both ends
     return " || ".join(f"({kind}){number} - ({kind}){first} < {vector}" for number, kind in kinds.items())
 
 
 def without_one_hots(statements: Sequence[Statement], found: OneHots) -> list[Statement]:
-    """The statements for elements whose place is none of the numbers.
+    """The statements for elements whose index equals none of the scalars.
 
-    A sum leaves out terms that are 0: it begins at +0, and no term makes it the -0 that +0 would change.
+    A sum drops terms that are 0: it starts at +0, and no term makes it the -0 that adding +0 would change.
     """
     zeros: set[Operand] = set()
     left: list[Statement] = []

@@ -1,9 +1,9 @@
-"""Rows: the reduced axes lie along memory, and the threads of a warp or a block share a row.
+"""Rows: the reduced axes are contiguous, and the threads of a warp or a block share a row.
 
-A row that fits stays in registers: every vector is loaded once, and all passes work on what a thread holds. A longer
-one is read again by each pass. Reductions are put together by shuffles and, beyond a warp, through shared memory. Where
-there are too few rows to fill the device, blocks share a row: each pass is a launch that leaves partial reductions in
-memory, and one more puts them together in order.
+A row that fits stays in registers: every vector is loaded once, and all passes use the registers. A longer row is read
+again by each pass. Reductions are combined by shuffles and, beyond a warp, through shared memory. Where there are too
+few rows to fill the device, blocks share a row: each pass is a launch that writes partial reductions to memory, and
+another combines them in order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Copies = Mapping[Access, Load]  # by what is read: the same from its copy
 
 
 def copies_of(kernel: LoopKernel) -> Copies:
-    """What is both read by the passes and overwritten after them."""
+    """Copies of what the passes read and later overwrite."""
     written = {s.buffer for s in kernel.after if isinstance(s, Store)}
     loads = {access(s): s for stage in kernel.stages for s in stage.before if isinstance(s, Load)}
     row = flat([variable(loop) for loop in kernel.outer], [loop.extent for loop in kernel.outer])
@@ -33,7 +33,7 @@ def copies_of(kernel: LoopKernel) -> Copies:
 
 
 def declare(copies: Copies, names: Names) -> None:
-    """Have the temporaries under their names."""
+    """Declare the temporaries under their names."""
     for copy in copies.values():
         names.buffers[copy.buffer] = copy.buffer
         names.workspace[copy.buffer] = stored_type(copy.dtype)
@@ -45,7 +45,7 @@ def bytes_of(copies: Copies, rows: int) -> dict[str, int]:
 
 
 def copying(copies: Copies) -> list[Statement]:
-    """What makes the copies."""
+    """The launches that make the copies."""
     found: list[Statement] = []
     for (buffer, index, guards), copy in copies.items():
         found.append(Load(copy.name, buffer, copy.dtype, index, guards))
@@ -68,12 +68,12 @@ def reading(stages: list[Stage], copies: Copies) -> list[Stage]:
 
 
 def rows(kernel: LoopKernel, shape: Rows, device: DeviceProperties, why: str) -> LaunchList:
-    """The launches of a kernel whose rows lie along memory."""
+    """The launches of a kernel whose rows are contiguous."""
     return _SplitRows(kernel, shape, why).work() if shape.splits > 1 else WholeRows(kernel, shape, device, why).work()
 
 
 class RowsText:
-    """What both ways share: the row that threads are at, and reductions over its threads."""
+    """The parts common to both variants: a thread's row, and reductions over a row's threads."""
 
     def __init__(self, kernel: LoopKernel, shape: Rows, why: str) -> None:
         self.kernel, self.shape, self.why = kernel, shape, why
@@ -86,7 +86,7 @@ class RowsText:
         self.numbers: dict[Access, str] = {}  # loads that a row has one of, if something has loaded them already
 
     def begin(self, row: str) -> None:
-        """Say which row a thread works on; one that is beyond the last works on that and stores nothing."""
+        """Compute a thread's row; one past the end computes the last row and stores nothing."""
         page, shape, index = self.page, self.shape, self.names.index
         page.line(f"const int lane = threadIdx.x{f' % {shape.lanes}' if shape.rows > 1 else ''};")
         if self.ragged:
@@ -98,7 +98,7 @@ class RowsText:
         unravel(page, "row", self.kernel.outer, self.names)
 
     def scalars(self, statements: Sequence[Statement]) -> None:
-        """Numbers that a row has one of: every thread computes them."""
+        """Row scalars: every thread computes them."""
         if statements:
             work = Pass(statements, None, 1, self.names)
             work.kept = self.numbers
@@ -106,12 +106,12 @@ class RowsText:
             work.compute(self.page)
 
     def declare_states(self, reductions: Sequence[Accumulate]) -> None:
-        """What accumulates in each thread."""
+        """The accumulators of each thread."""
         for reduction in reductions:
             self.page.line(f"{state_type(reduction)} {reduction.name}_ = {start(reduction)};")
 
     def put_together(self, reductions: Sequence[Accumulate]) -> None:
-        """Reductions over the threads of a row."""
+        """Combine reductions over the threads of a row."""
         page, lanes = self.page, self.shape.lanes
         assert lanes <= 32 or self.shape.rows < 16, "a block has 16 barriers, one of them for all of it"
         if lanes > 32 and reductions:
@@ -137,14 +137,14 @@ class RowsText:
             self.page.line(f"const {result_type(reduction)} {reduction.name} = {reduction.name}_{at};")
 
     def after(self) -> None:
-        """What a row stores in the end, when all of its threads have read what is overwritten."""
+        """The final stores of a row, once all of its threads have read what they overwrite."""
         if self.shape.threads > 32 and copies_of(self.kernel):
             self.page.line("__syncthreads();")
         if self.kernel.after:
             self.store(self.kernel.after)
 
     def store(self, statements: Sequence[Statement]) -> None:
-        """What one thread of a row stores."""
+        """The stores of one thread of a row."""
         conditions = ["lane == 0"] * (self.shape.lanes > 1) + ["alive"] * self.ragged
         self.page.open(f"if ({' && '.join(conditions)})" if conditions else "")
         self.scalars(statements)
@@ -209,7 +209,7 @@ class WholeRows(RowsText):
         self.after()
 
     def resident_blocks(self) -> int:
-        """Blocks for an SM to hold that their rows leave registers for: else the compiler takes more than it gains."""
+        """Blocks per SM that leave enough registers for their rows; the compiler alone would use more than it gains."""
         if not self.shape.chunks:
             return 0
         registers = -(-self.registers() // 8) * 8
@@ -264,7 +264,7 @@ class WholeRows(RowsText):
         work.compute(self.page)
 
     def _same_for_all_rows(self, stage: Stage) -> set[Access]:
-        """What every row loads (weights): it comes from the cache, and is loaded where it is used."""
+        """Loads that every row repeats (weights): they hit the cache and are loaded where they are used."""
         return {access(s) for s in stage.inside if isinstance(s, Load) and same_for_all_rows(s, self.kernel)}
 
     def open_chunk(self) -> None:
@@ -296,7 +296,7 @@ class WholeRows(RowsText):
 
 
 class _SplitRows(RowsText):
-    """Blocks share a row: a launch for every pass, and one after each that puts its reductions together."""
+    """Blocks share a row: one launch per pass, and one after each that combines its reductions."""
 
     def __init__(self, kernel: LoopKernel, shape: Rows, why: str) -> None:
         super().__init__(kernel, shape, why)

@@ -1,8 +1,8 @@
-"""Launch shapes: how many threads, elements a thread and rows a block, worked out from the work and the device.
+"""Launch shapes: threads, elements per thread and rows per block, derived from the work and the device.
 
-The reasoning is that of a memory-bound kernel. To keep memory busy an SM must have enough bytes on their way
-(bandwidth times latency); accesses of 16 bytes need the fewest instructions; what is read twice should stay in
-registers; and there must be enough blocks for all SMs, in whole waves or so many that the last one does not matter.
+The reasoning is that of a memory-bound kernel. To keep memory busy, an SM needs enough bytes in flight (bandwidth times
+latency); 16-byte accesses need the fewest instructions; data that is read twice should stay in registers; and there
+must be enough blocks for all SMs, in whole waves or so many that the last wave does not matter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REGISTERS_BESIDE = 24  # registers a thread needs for addresses, indices and wha
 
 @dataclass(frozen=True)
 class Elements:
-    """A thread computes `steps` vectors of `vector` elements; a block's threads are neighbours in each step."""
+    """A thread computes `steps` vectors of `vector` elements; a block's threads are adjacent in each step."""
 
     vector: int
     steps: int
@@ -35,7 +35,7 @@ class Elements:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A block moves a square of 32 times `vector` elements a side through shared memory, `lines` warps at a time."""
+    """A block moves a square of 32 times `vector` elements per side through shared memory, `lines` warps at a time."""
 
     vector: int
     lines: int
@@ -86,7 +86,7 @@ Shape = Elements | Tiles | Rows | Columns
 
 
 def accesses(statements: Iterable[Statement], loop: Loop | None) -> list[Load | Store]:
-    """The loads and stores that find neighbouring elements side by side."""
+    """The loads and stores that access adjacent elements."""
     found = [s for s in statements if isinstance(s, Load | Store)]
     return [s for s in found if loop is not None and s.index.step(loop) == 1]
 
@@ -131,7 +131,7 @@ def _tiles_shape(kernel: LoopKernel) -> tuple[Tiles, str]:
 
 
 def elements_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Elements | Tiles, str]:
-    """The shape of a kernel without reductions, and why."""
+    """The shape of a kernel without reductions, and the reason."""
     if kernel.outer and not symbols(kernel) and transposed(kernel)[1]:
         return _tiles_shape(kernel)
     statements = list(statements_of(kernel))
@@ -158,12 +158,12 @@ def elements_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Elemen
 
 
 def reduction_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows | Columns, str]:
-    """The shape of a kernel with reductions, and why."""
+    """The shape of a kernel with reductions, and the reason."""
     return _columns_shape(kernel, device) if crosses(kernel) else _rows_shape(kernel, device)
 
 
 def same_for_all_rows(load: Load, kernel: LoopKernel) -> bool:
-    """Whether a load is of the same elements in every row."""
+    """Whether a load reads the same elements in every row."""
     return bool(kernel.outer) and not load.index.loops() & set(kernel.outer) and load.buffer not in kernel.scratch
 
 
@@ -235,7 +235,7 @@ def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str
             lanes = device.threads_per_block // 2 if together > 1 else device.threads_per_block
             held = f"{kept >> 10} KB of it in shared memory"
             return Rows(vector, lanes, 1, 0, in_shared=True), f"{rows} rows of {length}: {lanes} threads a row, {held}"
-    if vector > 1 and lanes * chunks * vector >= 1.2 * length:  # many threads have nothing to do at the end
+    if vector > 1 and lanes * chunks * vector >= 1.2 * length:  # many threads would idle at the end
         narrower = _held_rows(rows, 2 * length // vector, words * vector / 2, device)
         if narrower[1] and narrower[0] * narrower[1] * vector / 2 < lanes * chunks * vector:
             vector, (lanes, chunks) = vector // 2, narrower
@@ -247,19 +247,19 @@ def _rows_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Rows, str
 
 
 def loaded_again(kernel: LoopKernel) -> list[Load]:
-    """What more than one pass loads, each once."""
+    """The loads that several passes repeat, each once."""
     passes = [{access(s): s for s in stage.inside if isinstance(s, Load)} for stage in kernel.stages]
     found = {key: load for one in passes for key, load in one.items() if not same_for_all_rows(load, kernel)}
     return [load for key, load in found.items() if sum(key in one for one in passes) > 1]
 
 
 def bytes_again(kernel: LoopKernel, vector: int) -> int:
-    """What is loaded again takes this many bytes of shared memory for each vector; 0 where rows cannot lie there."""
+    """The bytes of shared memory per vector for repeated loads; 0 if rows cannot be kept there."""
     return 0 if kernel.scratch else sum(vector_bytes(load, vector) for load in loaded_again(kernel))
 
 
 def vector_bytes(load: Load, vector: int) -> int:
-    """What the elements of a load that lie side by side take."""
+    """The bytes of a vector load."""
     return load.dtype.itemsize * vector
 
 
@@ -268,12 +268,12 @@ BESIDE_ROWS = 2048  # bytes of shared memory for a block's reductions, and what 
 
 
 def _held_rows(rows: int, vectors: int, words: float, device: DeviceProperties) -> tuple[int, int]:
-    """Threads to a row, and vectors a thread holds of it; 0 where it is too long to be held.
+    """Threads per row, and vectors that each keeps in registers; 0 if the row is too long.
 
-    Up to eight vectors a thread let a warp load a row that needs no barrier. A longer row is held by more threads with
-    four each where two blocks of them fit on an SM (one loads while the other stores): the registers that are left take
-    what is loaded after the barrier ahead of it. A row that no more threads could hold in a few registers each is held
-    by fewer with many: one block on an SM, but every element read once.
+    With up to eight vectors per thread a warp can hold a row, which needs no barrier. A longer row is held by more
+    threads with four each if two such blocks fit on an SM (one loads while the other stores): the remaining registers
+    prefetch the loads after the barrier. A row that no number of threads could hold in a few registers each is held by
+    fewer threads with many: one block per SM, but every element is read once.
     """
     most = max(1, int(HELD / max(words, 1)))
     lanes = _lanes(rows, vectors, min(most, 8), device)
@@ -290,13 +290,13 @@ def _held_rows(rows: int, vectors: int, words: float, device: DeviceProperties) 
 
 
 def _lanes(rows: int, vectors: int, wanted: int, device: DeviceProperties) -> int:
-    """Threads to a row: few, with some loads on their way in each, but enough for neighbours to be read together.
+    """Threads per row: few, with several loads in flight each, but enough for coalesced reads.
 
-    Where there are few rows, more.
+    More if there are few rows.
     """
     lanes = min(16, 1 << max(vectors // 2, 1).bit_length() - 1)
     if 2 < lanes < 16 and -(-vectors // (lanes // 2)) * (lanes // 2) < -(-vectors // lanes) * lanes:
-        lanes //= 2  # of a short row, half as many threads have less to leave out
+        lanes //= 2  # for a short row, half as many threads idle less
     while lanes < device.threads_per_block and lanes * wanted < vectors:
         lanes *= 2
     while lanes < min(device.threads_per_block, 512) and lanes < vectors and rows * lanes < FULL * device.threads / 2:
@@ -308,7 +308,7 @@ SHARED_LANES = 512  # threads of a block that shares a row with others
 
 
 def _row_splits(kernel: LoopKernel, rows: int, vectors: int, device: DeviceProperties) -> int:
-    """Blocks to a row where there are fewer rows than the device has room for blocks."""
+    """Blocks per row, if there are fewer rows than resident blocks."""
     if kernel.scratch or rows * 2 > device.sms or vectors < 8 * SHARED_LANES:
         return 1
     return max(1, min(4 * device.sms // rows, vectors // (4 * SHARED_LANES)))
@@ -372,9 +372,9 @@ def _with_sums_in_registers(kernel: LoopKernel, vector: int, threads: int, devic
 def _in_one_wave(
     kernel: LoopKernel, vector: int, across: int, blocks: int, steps: int, device: DeviceProperties
 ) -> tuple[int, int, int]:
-    """Threads below one another, blocks to a column and to an SM, for several passes: few large ones, all at once.
+    """Threads below one another, blocks per column and per SM, for several passes: few large blocks, in one wave.
 
-    Every block of a pass puts together what those of the pass before have left, so there should not be many.
+    Every block of a pass combines the parts of the previous pass, so there should be few.
     """
     largest = device.threads_per_block
     while largest > 256 and largest * states_bytes(kernel, vector) > STATES:
@@ -388,7 +388,7 @@ def _in_one_wave(
 
 
 def _column_splits(blocks: int, steps: int, moved: int, device: DeviceProperties) -> int:
-    """Blocks to a column, where the columns alone are too few for the device and it takes longer than two launches."""
+    """Blocks per column, if there are too few columns for the device and the work exceeds two launches."""
     if blocks >= 2 * device.sms or moved / FROM_CACHE < WORTH_SPLITTING:
         return 1
     return max(1, min(4 * device.sms // blocks, steps // 64))

@@ -1,7 +1,7 @@
-"""Long rows that stay in shared memory: what several passes read is fetched once, by copies that need no registers.
+"""Long rows in shared memory: what several passes read is fetched once, by copies that need no registers.
 
-A thread reads only what it fetched itself, so passes need no barriers but those of their reductions. Rows of half
-precision with up to 50,000 elements leave room for two blocks on an SM of 227 KB: one fetches while the other computes.
+A thread reads only what it fetched itself, so passes need no barriers except those of their reductions. Half-precision
+rows of up to 50,000 elements leave room for two blocks on an SM with 227 KB: one fetches while the other computes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Statements as CUDA C++: accesses of several neighbouring elements, the rest of a pass an element at a time.
+"""Statements as CUDA C++: vector accesses of adjacent elements, and scalar code for the rest of a pass.
 
-A pass works on V neighbouring elements along one loop, the *vector loop*. What lies side by side in memory is loaded
-and stored by one access of all V; what does not depend on that loop is loaded once; all else is computed element by
-element in a loop over `j` that the compiler unrolls. Buffers must begin on 16 bytes.
+A pass processes V adjacent elements along one loop, the *vector loop*. Contiguous data is loaded and stored by one
+access of all V; values that do not depend on that loop are loaded once; everything else is computed element by element
+in a loop over `j` that the compiler unrolls. Buffers must be 16-byte aligned.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class CudaPage(writer.Page):
     """Lines of CUDA C++."""
 
     def unrolled(self, variable: str, count: int) -> None:
-        """Begin a loop that the compiler unrolls."""
+        """Open a loop that the compiler unrolls."""
         self.line("#pragma unroll")
         self.open(f"for (int {variable} = 0; {variable} < {count}; {variable}++)")
 
 
 class Names:
-    """What a kernel's buffers and numbers are called, and which type its indices have."""
+    """The names of a kernel's buffers and numbers, and the type of its indices."""
 
     def __init__(self, kernel: LoopKernel, workspace: Mapping[str, str] | None = None) -> None:
         self.kernel = kernel
@@ -84,7 +84,7 @@ class Names:
     def launch(
         self, page: CudaPage, grid: int, block: int, shared: int = 0, why: str = "", resident: int = 0
     ) -> Launch:
-        """The launch of a page's text; of this many registers at most that `resident` blocks fit on an SM."""
+        """The launch of a page's text, with registers limited so that `resident` blocks fit on an SM."""
         body = "\n".join(page.lines) + "\n"
         parameters, arguments = self._parameters()
         head = f"__launch_bounds__({block}, {resident})" if resident else f"__launch_bounds__({block})"
@@ -150,15 +150,15 @@ def unravel(page: CudaPage, at: str, loops: Sequence[Loop], names: Names, vector
 
 
 def base_name(loop: Loop, vector: int) -> str:
-    """What the first of the elements side by side is called."""
+    """The name of the first of several adjacent elements."""
     return loop.name if vector == 1 else f"{loop.name}_0"
 
 
 class Pass:
     """The text of some statements over V elements along a loop.
 
-    `kept` maps loads to the arrays that hold them already; `slot` is the subscript of this step in arrays that hold
-    several steps' vectors, "" where a step has variables of its own.
+    `kept` maps loads to arrays that already hold them; `slot` is the subscript of this step in arrays that hold several
+    steps' vectors, or "" if a step has its own variables.
     """
 
     def __init__(self, statements: Sequence[Statement], loop: Loop | None, vector: int, names: Names) -> None:
@@ -213,7 +213,7 @@ class Pass:
         return self.held_in(load) + ("" if access(load) in self.where_used else self.slot)
 
     def vector_text(self, load: Load) -> str:
-        """What loads V elements, or 0 where a guard does not hold."""
+        """The expression that loads V elements, or 0 where a guard fails."""
         index = self._at_base(load.index)
         name = self.names.of(load.buffer)
         text = f"{name}[{index}]" if self.vector == 1 else f"wg_load<{self.vector}>(&{name}[{index}])"
@@ -334,7 +334,7 @@ def _rounded(statements: Iterable[Statement]) -> dict[tuple[Operand, DType], Ope
 
 
 def state_type(reduction: Accumulate) -> str:
-    """The C type of what accumulates."""
+    """The C type of an accumulator."""
     kind = scalar_type(reduction.dtype)
     if reduction.position is None:
         return kind
@@ -342,7 +342,7 @@ def state_type(reduction: Accumulate) -> str:
 
 
 def state_bytes(reduction: Accumulate) -> int:
-    """The size of what accumulates."""
+    """The size of an accumulator."""
     return 16 if reduction.kind in ("argmax", "argmin") else 4 if reduction.dtype in HALF else reduction.dtype.itemsize
 
 
@@ -352,7 +352,7 @@ def state_dtype(reduction: Accumulate) -> DType:
 
 
 def accumulated(reduction: Accumulate) -> str:
-    """What an element adds to what accumulates."""
+    """What an element adds to an accumulator."""
     kind, value = state_type(reduction), operand_text(reduction.value)
     if reduction.position is not None:
         return f"{kind}{{{value}, {reduction.position}}}"
@@ -365,14 +365,14 @@ def result_type(reduction: Accumulate) -> str:
 
 
 def start(reduction: Accumulate) -> str:
-    """What accumulating begins from."""
+    """The initial value of an accumulator."""
     if reduction.kind in ("argmax", "argmin"):
         return f"{state_type(reduction)}{{{_extreme(reduction)}, INT32_MAX}}"
     return {"sum": "0", "prod": "1", "all": "1", "any": "0"}.get(reduction.kind) or _extreme(reduction)
 
 
 def _extreme(reduction: Accumulate) -> str:
-    """The number that loses against every other."""
+    """The identity of a maximum or minimum."""
     largest = reduction.kind in ("min", "argmin")
     dtype = reduction.dtype
     if dtype in HALF or dtype.kind == "f":

@@ -1,8 +1,8 @@
-"""Tiles: what is read along another axis than it is written goes through shared memory, so that both are coalesced.
+"""Tiles: data that is read along one axis and written along another goes through shared memory, to coalesce both.
 
-A block takes a square of the axis it reads along (`down`) and of the axis it writes along (`side`). Its warps first
-read lines along the one, then compute and write lines along the other; the tile's rows are a word longer than they need
-be, which puts the elements of a column into different banks.
+A block processes a square of the axis it reads along (`down`) and the axis it writes along (`side`). Its warps first
+read lines along one, then compute and write lines along the other. The tile's rows are one word longer than necessary,
+which puts the elements of a column into different banks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wengert.kernels.writer import stored_type
 
 
 def tiles(kernel: LoopKernel, shape: Tiles, why: str) -> LaunchList:
-    """One launch with a block for every tile."""
+    """One launch with one block per tile."""
     return _Tiles(kernel, shape, why).work()
 
 

@@ -1,6 +1,6 @@
-"""From a kernel to its launches: which shape of work it is.
+"""From a kernel to its launches: chooses the shape of work.
 
-Kernels that differ in nothing but the names of their buffers, as those of a model's equal layers do, are written once.
+Kernels that differ only in the names of their buffers, such as those of a model's equal layers, are generated once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Written = TypeVar("Written")
 
 
 def write(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None) -> LaunchList:
-    """The launches of a kernel on a device; of a given shape, or of the one that is worked out."""
+    """The launches of a kernel on a device, with a given shape or the derived one."""
     names = {name: f"buffer{number}" for number, name in enumerate(kernel.buffers)}
     common = with_buffers(kernel, names)
     work = _remembered((_content(common), device, shape), lambda: _written(common, device, shape))
@@ -102,7 +102,7 @@ def write_column_partials(
 def write_in_place(
     kernel: LoopKernel, result: str, operand: str, device: DeviceProperties, shape: Shape | None = None
 ) -> tuple[LoopKernel, LaunchList] | None:
-    """A kernel that leaves a result in an operand's place, and its launches; None where that would not be right."""
+    """A kernel that writes a result over an operand, and its launches; None if that would be wrong."""
     joined = joined_buffers(kernel, result, operand)
     prepared, shaped, _ = _prepared(joined, device, shape)
     return (joined, write(joined, device, shape)) if reads_first(prepared, shaped, operand) else None
@@ -140,7 +140,7 @@ def _content(kernel: LoopKernel) -> Hashable:
 
 
 def _with_arguments(work: LaunchList, names: Mapping[str, str]) -> LaunchList:
-    """A work on buffers of other names; temporaries keep theirs."""
+    """Launches on other buffers; temporaries keep their names."""
 
     def renamed(argument: Argument) -> Argument:
         return names.get(argument, argument) if isinstance(argument, str) else argument
@@ -168,7 +168,7 @@ def _written(kernel: LoopKernel, device: DeviceProperties, shape: Shape | None) 
 def _prepared(
     kernel: LoopKernel, device: DeviceProperties, shape: Shape | None = None
 ) -> tuple[LoopKernel, Shape, str]:
-    """The kernel that is written down in a kernel's stead, its shape, and why it has that."""
+    """The kernel to generate instead of a kernel, its shape, and the reason for the shape."""
     if device.invariant and shape is None:
         return _prepared_in_order(kernel, device)
     kernel = with_fast_exponentials(merge_loops(kernel))
@@ -184,14 +184,14 @@ def _prepared(
 
 
 def _prepared_in_order(kernel: LoopKernel, device: DeviceProperties) -> tuple[LoopKernel, Shape, str]:
-    """The same under `config.invariant`: as it stands, since what a rewrite finds follows from what else is in it."""
+    """The same under `config.invariant`: without rewrites, because what they find depends on the rest of the kernel."""
     merged = merge_loops(kernel)
     shaped = fixed_shape(merged, order_of(kernel), device) if reduces(kernel) else elements_shape(merged, device)
     return merged, *shaped
 
 
 def rewrites_of(kernel: LoopKernel, device: DeviceProperties) -> list[str]:
-    """The rewrites that change a kernel before it is written, by name: what they leave in it tells."""
+    """The names of the rewrites that change a kernel, recognised by what they leave in it."""
     lets = [s for s in statements_of(_prepared(kernel, device)[0]) if isinstance(s, Let)]
     found = {
         one_pass_variance.__name__: any(s.op is SHIFTED_SQUARES for s in lets),
@@ -202,7 +202,7 @@ def rewrites_of(kernel: LoopKernel, device: DeviceProperties) -> list[str]:
 
 
 def launch_shape(kernel: LoopKernel, device: DeviceProperties) -> tuple[Shape, str]:
-    """The shape that is worked out for a kernel of merged loops, and why."""
+    """The derived shape of a kernel with merged loops, and the reason."""
     return reduction_shape(kernel, device) if reduces(kernel) else elements_shape(kernel, device)
 
 

@@ -29,5 +29,5 @@ def c_kernels() -> dict[Op, CKernel]:
 
 
 def cuda_kernels() -> dict[Op, CudaKernel]:
-    """None: the pass that makes these ops leaves a GPU's graphs alone."""
+    """None: the pass that makes these ops does not run on a GPU's graphs."""
     return {}

@@ -1,4 +1,4 @@
-"""Calls of the C kernels that add up in a fixed order (tree.h, tree_product.h)."""
+"""Calls of the C kernels that add in a fixed order (tree.h, tree_product.h)."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def scatter_add(node: Node, pointer: Pointer) -> CCall | None:
 
 
 def convolve(node: Node, pointer: Pointer) -> CCall | None:
-    """A convolution, or its cotangent by the input: an image's way does not depend on how many there are."""
+    """A convolution, or its input gradient; an image's computation does not depend on the batch size."""
     return convolution.convolve(node, pointer, fixed=True)
 
 
 def convolve_weight(node: Node, pointer: Pointer) -> CCall | None:
-    """The cotangent by the weight: each image's by itself, added up by the tree."""
+    """The weight gradient: each image's separately, added by the tree."""
     if node.dtype not in (float32, float64):
         return None
     batch, size, kind = node.sources[0].shape[0], node.size, suffix(node.dtype)

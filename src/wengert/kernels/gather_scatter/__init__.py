@@ -1,4 +1,4 @@
-"""Elements named by integers: read, replaced, added to."""
+"""Indexed elements: read, replaced, added to."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

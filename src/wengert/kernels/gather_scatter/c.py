@@ -1,4 +1,4 @@
-"""Calls of the C kernels for elements named by integers.
+"""Calls of the C kernels for indexed elements.
 
 An op that writes into zeros does not read them: `reads_of` leaves them out and the kernel gets NULL.
 """
@@ -20,7 +20,7 @@ ADDED = (float32, float64, int32, int64, complex64, complex128)
 
 
 def is_zero(x: Node) -> bool:
-    """Whether every element is the number 0."""
+    """Whether every element is 0."""
     while x.op is BROADCAST or x.op is RESHAPE:
         x = x.sources[0]
     if x.op is not LITERAL:
@@ -79,7 +79,7 @@ def _fits(node: Node, indices: list[Node], places: tuple[int, ...]) -> bool:
 
 
 def gather(node: Node, pointer: Pointer) -> CCall | None:
-    """Rows that an array for each of some axes names."""
+    """Rows named by an index array for each of some axes."""
     x, *indices = node.sources
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
@@ -94,7 +94,7 @@ def gather(node: Node, pointer: Pointer) -> CCall | None:
 
 
 def scatter(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
-    """Rows replaced or added to; `fixed`: in the order of a tree."""
+    """Rows replaced or added; with `fixed`, in the order of a tree."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
@@ -112,7 +112,7 @@ def scatter(node: Node, pointer: Pointer, fixed: bool = False) -> CCall | None:
 
 
 def along(node: Node, pointer: Pointer) -> CCall | None:
-    """Elements that an index for each names, along an axis."""
+    """Elements along an axis, one index for each."""
     op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape

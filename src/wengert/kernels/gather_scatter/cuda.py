@@ -1,9 +1,8 @@
-"""Work on a GPU for elements named by integers.
+"""GPU kernels for indexed elements.
 
-Texts name the sizes that indices are worked out from: as constants, for compiled programs, or as arguments, for single
-ops of any shape. Rows are added to one place in the order of their indices, whatever the launch: places get a list of
-their rows each, as they come; the smaller ones in its list are counted for each, which orders the lists; and one thread
-adds a list up.
+Texts contain the sizes for index arithmetic as constants (for compiled programs) or as arguments (for single ops of any
+shape). Rows are added to one position in the order of their indices, whatever the launch: each position collects a list
+of its rows as they arrive; counting the smaller ones for each entry orders the list; and one thread adds it.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def _passed(indices: Sequence[Node], sizes: Sizes) -> str:
 
 
 def gather(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
-    """Rows that an array for each of some axes names; `general`: by a text for all sizes."""
+    """Rows named by an index array for each of some axes; `general`: by a text for all sizes."""
     x, *indices = node.sources
     if not fits(indices):
         return None
@@ -103,7 +102,7 @@ extern "C" __global__ void wg_gather(const {kind} *x, {kind} *y, {found.paramete
 
 
 def scatter(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
-    """Rows replaced, by the last index that names a place, or added to; `general`: by texts for all sizes."""
+    """Rows replaced by the last index that names a position, or added; `general`: by texts for all sizes."""
     x, values, *indices = node.sources
     if not fits(indices):
         return None
@@ -155,7 +154,7 @@ extern "C" __global__ void wg_put_rows(const {kind} *values, {kind} *y{given}, {
 
 
 def _scatter_add(node: Node, named: Named, device: DeviceProperties, general: bool) -> LaunchList:
-    """Rows added to the places that indices name, in the order of the indices."""
+    """Rows added at the named positions, in the order of the indices."""
     x, values, *indices = node.sources
     axis = node.attrs["axis"]
     outer, size, inner = splits(node, len(indices))
@@ -301,7 +300,7 @@ def _add_elements(node: Node, named: Named, device: DeviceProperties, general: b
 
 
 def along(node: Node, named: Named, device: DeviceProperties, general: bool = False) -> LaunchList | None:
-    """Elements that an index for each names, along an axis; `general`: by texts for all sizes."""
+    """Elements along an axis, one index for each; `general`: by texts for all sizes."""
     op, axis = node.op, node.attrs["axis"]
     x, index = node.sources[0], node.sources[-1]
     same = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :]) == index.shape

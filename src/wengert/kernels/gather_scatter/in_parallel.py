@@ -1,8 +1,8 @@
-"""Many elements written to places that indices name, by as many threads, with the same result every time.
+"""Many elements written to indexed positions by as many threads, with deterministic results.
 
-Replaced: the last index that names a place wins, which each place finds as the largest number. Added: integers by
-atomics, whose order does not matter; floats are sorted by their places, stably, and a scan adds up each run of equal
-places by a tree of fixed shape. Where every place is named once at most, as by what sorts, no order is needed.
+Replacing: the last index that names a position wins; each position finds it as the maximum. Adding: integers use
+atomics, whose order does not matter; floats are sorted by position, stably, and a scan adds each run of equal positions
+by a tree of fixed shape. If every position is named at most once, as after sorting, no order is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEWEST = 64  # elements of a line that are worth more than one thread
 
 
 class ScatteredValues:
-    """So many values written to places of a result: the text that finds the place `to` of the value `at`."""
+    """Values written to positions of a result: the text that computes the position `to` of the value `at`."""
 
     def __init__(
         self,
@@ -39,7 +39,11 @@ class ScatteredValues:
         sizes: Sizes,
         before: str = "",
     ) -> None:
-        self.node, self.count, self.text = node, count, text  # the body of a loop over `at`, and what it needs before
+        self.node, self.count, self.text = (
+            node,
+            count,
+            text,
+        )  # the body of a loop over `at`, and the lines before the loop
         self.parameters, self.arguments, self.sizes = parameters, arguments, sizes
         self.before = before  # functions that the body calls
 
@@ -152,7 +156,7 @@ def along(node: Node, index: Node, rows: AxisRows, number: str, named: Named) ->
 
 
 def names_each_once(index: Node, axis: int) -> bool:
-    """Whether no place along an axis is named twice: an index that sorts, or a part of one."""
+    """Whether no position along an axis is named twice: the index is a permutation from sorting, or part of one."""
     while index.op is SLICE or index.op is FLIP:
         (index,) = index.sources
     return index.op in (ARGSORT, TOPK) and index.attrs["axis"] == axis

@@ -1,8 +1,8 @@
-"""Index expressions: where an element lies, as sums of loop variables with constant factors.
+"""Index expressions: the position of an element, as a sum of loop variables with constant factors.
 
 An Index is exact integer arithmetic over loop variables `i0, i1, ...` that run from 0 to their extents. Divisions and
-remainders (what a reshape does to indices) are simplified by the ranges of their parts and are otherwise kept as atoms.
-Movement ops are maps of these; at the end they are written down as C.
+remainders (from reshapes) are simplified by the ranges of their operands and otherwise kept as atoms. Movement ops are
+maps of indices; the writers print them as C.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Symbol(NamedTuple):
-    """A number that is an argument of the kernel: its name, and the most that it may be."""
+    """A number that is an argument of the kernel: its name, and its maximum."""
 
     name: str
     most: int
@@ -27,14 +27,14 @@ Extent = int | Symbol
 
 
 def constant(extent: Extent) -> int:
-    """An extent that must be known when the kernel is written."""
+    """An extent that must be known at compile time."""
     if isinstance(extent, Symbol):
         raise TypeError(f"the extent {extent} is not known before the kernel runs")
     return extent
 
 
 class Loop(NamedTuple):
-    """A loop variable: its name and how many values it takes, which writers print as it is."""
+    """A loop variable: its name and its number of iterations, which writers print as it is."""
 
     name: str
     size: Extent
@@ -46,7 +46,7 @@ class Loop(NamedTuple):
 
     @property
     def most(self) -> int:
-        """How many values it takes at most, for bounds and choices."""
+        """The maximum number of iterations, for bounds and choices."""
         size = self.size
         return size.most if isinstance(size, Symbol) else size
 
@@ -118,7 +118,7 @@ class Index(NamedTuple):
         return self._at(loop, 1) - self._at(loop, 0) if factor is None else factor
 
     def _at(self, loop: Loop, value: int) -> int:
-        """What it is where a loop is at a value, and all others at 0."""
+        """The value with one loop at a given position and all others at 0."""
         total = self.constant
         for atom, factor in self.terms:
             if isinstance(atom, Loop):

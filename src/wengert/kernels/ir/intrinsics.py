@@ -1,13 +1,13 @@
-"""Ops of the loop IR alone: what transforms make, and what has no op of its own in the graph.
+"""Ops of the loop IR alone: results of transforms that have no op in the graph.
 
-An Intrinsic has a template for C as an Op has one (see `kernels/writer.py`), and transforms know it by identity.
+An Intrinsic has a C template like an Op (see `kernels/writer.py`), and transforms compare it by identity.
 """
 
 from __future__ import annotations
 
 
 class Intrinsic:
-    """An op that statements may have and nodes of a graph may not."""
+    """An op for statements only, not for graph nodes."""
 
     long = False  # none takes tens of instructions
 

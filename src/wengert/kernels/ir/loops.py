@@ -1,13 +1,13 @@
-"""The loop IR: what a fused kernel does, as data. Two writers make text of it: C (`c`) and CUDA C++ (`cuda`).
+"""The loop IR: what a fused kernel does, as data. Two writers turn it into text: C (`c`) and CUDA C++ (`cuda`).
 
-A Kernel has outer loops (independent: they may run in parallel) around stages. A stage is one pass over the inner
-loops: it loads, computes, accumulates and stores; between stages row scalars are computed from what was accumulated.
+A Kernel has outer loops (independent, so they may run in parallel) around stages. A stage is one pass over the inner
+loops: it loads, computes, accumulates and stores; between stages, row scalars are computed from the accumulated values.
 Names are single assignment, a letter and a number: `v` for values, `r` for reductions. Indices are `index` expressions
-over the loops' variables. Who uses which name, and what a value is made of, is asked of `transforms`.
+over the loop variables. `transforms` answers which statements use a name, and what a value is computed from.
 
-An IndexMap says which element of its sources an element of a node is made from; movement ops are nothing but this map.
-It is the indices of an element, or its position in row-major order where a reshape made the indices of no use (a buffer
-needs only the position); and guards outside which the value is 0.
+An IndexMap says which source elements an element of a node is made from; a movement op is nothing but this map. It
+holds the element's indices, or its row-major position where a reshape made the indices useless (a buffer needs only the
+position), and guards outside which the value is 0.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Guard:
 
 
 class IndexMap(NamedTuple):
-    """An element of a node: its indices or its position, and the guards outside which it counts as 0."""
+    """An element of a node: its indices or its position, and the guards outside which it is 0."""
 
     indices: tuple[Index, ...] | None
     position: Index | None = None
@@ -82,7 +82,7 @@ class IndexMap(NamedTuple):
         return unflat(self.position, shape)
 
 
-_position = lru_cache(maxsize=1 << 14)(flat)  # a model's values have few shapes, and are read at few places
+_position = lru_cache(maxsize=1 << 14)(flat)  # a model has few distinct shapes and index maps
 
 
 def loops_of(shape: Shape) -> list[Loop]:
@@ -245,12 +245,12 @@ class Accumulate:
 
     @property
     def partials_name(self) -> str:
-        """What its parts are called, where several blocks share it."""
+        """The name of its partial results, if several blocks share it."""
         return f"{self.name}_partial"
 
     @property
     def result_name(self) -> str:
-        """What it is called where a launch leaves it for the next one."""
+        """The name of its result when a launch passes it to the next one."""
         return f"{self.name}_total"
 
 
@@ -275,9 +275,9 @@ class LoopKernel:
     inner: list[Loop]
     stages: list[Stage]
     after: list[Statement]
-    buffers: dict[str, tuple[DType, bool]]  # by name: what it holds, and whether it is written
+    buffers: dict[str, tuple[DType, bool]]  # by name: its dtype, and whether it is written
     scratch: dict[str, tuple[DType, int]] = field(default_factory=dict)  # rows kept between passes: dtype and length
-    ops: tuple[str, ...] = ()  # what it computes, for people
+    ops: tuple[str, ...] = ()  # what it computes, as text
 
     @property
     def comment(self) -> str:
@@ -296,7 +296,7 @@ Access = tuple[str, Index, tuple[Guard, ...]]
 
 
 def access(load: Load) -> Access:
-    """What a load reads, whatever it is called."""
+    """What a load reads, regardless of its name."""
     return load.buffer, load.index, load.guards
 
 

@@ -1,10 +1,9 @@
-"""What is asked of statements and done to them: matching, renaming, and loops that become one or two.
+"""Queries and transforms of statements: matching, renaming, merging and splitting loops.
 
-This is the only place that knows which names a statement has. Transforms ask what a value is made of, by ops and
-operands. Names are a letter and a number; `Fresh` gives ones that a kernel does not have. Neighbouring loops that every
-index treats as one become one, whichever way they are written down. What goes the other way is for C alone, where a
-division in an index keeps a loop from being vectorised well: a loop is cut where a guard on it changes, and one whose
-indices are quotients and remainders becomes two.
+Only this module knows which names a statement uses. Transforms match values by their ops and operands. Names are a
+letter and a number; `Fresh` creates unused ones. Adjacent loops that every index treats as one are merged for every
+backend. Splitting is for C alone, where a division in an index prevents good vectorisation: a loop is cut where a guard
+on it changes, and one whose indices are quotients and remainders becomes two.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def with_index(statement: Statement, change: Callable[[Index], Index]) -> Statem
 
 
 def written_out(value: Operand, made: Mapping[str, Value]) -> Hashable:
-    """What a value is computed from, down to loads and to what is not among `made`: equal if the values are."""
+    """A value's expression, down to loads and values outside `made`: equal expressions mean equal values."""
     statement = None if isinstance(value, Literal) else made.get(value)
     if statement is None:
         return value
@@ -230,9 +229,9 @@ def _with_indices(kernel: LoopKernel, moved: Callable[[Index], Index]) -> LoopKe
 
 
 def cut(kernel: LoopKernel) -> list[LoopKernel]:
-    """The kernel as some that follow each other, in each of which the guards on its last outer loop hold or do not.
+    """The kernel as consecutive kernels, in each of which the guards on its last outer loop hold or do not.
 
-    Few and long ones: the gradient of three values that were slices of one, side by side, is three loops.
+    For few and long pieces: the gradient of three values that were adjacent slices of one is three loops.
     """
     loop = kernel.outer[-1] if kernel.outer else Loop("", 0)
     if not loop.is_constant:
@@ -255,7 +254,7 @@ def _between(kernel: LoopKernel, loop: Loop, first: int, last: int) -> LoopKerne
 
 
 def needed(kernel: LoopKernel) -> LoopKernel:
-    """The kernel without values that nothing is made of."""
+    """The kernel without unused values."""
     used: set[str] = set()
     for statement in reversed(list(statements_of(kernel))):
         if isinstance(statement, Store | Accumulate) or statement.name in used:
@@ -283,7 +282,7 @@ def split(kernel: LoopKernel) -> LoopKernel:
 
 
 def _divisors(index: Index, loop: Loop) -> set[int]:
-    """What an index divides a loop's variable by."""
+    """The divisors of a loop variable in an index."""
     atoms = [atom for atom, _ in index.terms if not isinstance(atom, Loop) and loop in atom.whole.loops()]
     return {by for atom in atoms for by in ({atom.by} | _divisors(atom.whole, loop))}
 

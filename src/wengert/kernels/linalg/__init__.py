@@ -1,4 +1,4 @@
-"""Factorisations of many small matrices, and what is solved with them: a team of threads has a matrix."""
+"""Factorisations of many small matrices, and solving with them: one team of threads per matrix."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

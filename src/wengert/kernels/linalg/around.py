@@ -1,8 +1,8 @@
-"""What is done before and after a library factorises large matrices: copies that transpose, triangles, and checks.
+"""Work before and after a library factorises large matrices: transposing copies, triangles, and checks.
 
-A library thinks in columns. A matrix stored by rows is its transpose to it, so operands of which the transpose serves
-as well are handed over as they are; the others are copied by way of tiles of 32 by 32 in shared memory, which are read
-along rows and written along rows: bytes move once each way.
+A library is column-major. A row-major matrix is its transpose to it, so operands whose transpose serves as well are
+passed unchanged; the others are copied through 32 by 32 tiles in shared memory, read along rows and written along rows:
+every byte moves once each way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THREADS = 256
 
 
 class Matrices(NamedTuple):
-    """How matrices lie: elements from row to row, and from matrix to matrix."""
+    """The layout of matrices: elements between rows, and between matrices."""
 
     row: int
     each: int
@@ -123,7 +123,7 @@ def identities(target: str, dtype: np.dtype[Any], count: int, n: int) -> LaunchL
 
 
 def checked(info: str, count: int, how: str, dtype: np.dtype[Any]) -> LaunchList:
-    """What a library said of each matrix, looked at: a number that is not 0 fails."""
+    """A check of the status that a library returned for each matrix: a nonzero one fails."""
     text = f"""extern "C" __global__ void wg_check(const int *info, long long wg_op, int *wg_error, long long total)
 {{
     {_AT}

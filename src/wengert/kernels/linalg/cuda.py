@@ -1,8 +1,8 @@
-"""Work on a GPU for small matrices: what each op's text does with the functions of factor.cuh and jacobi.cuh.
+"""GPU kernels for small matrices: each op's text in terms of the functions of factor.cuh and jacobi.cuh.
 
-A matrix has a team of threads: as many as it has columns, up to a warp, or a block of 128 where it has more than 32. It
-is read into shared memory, worked on there, and written back: bytes move once. Matrices that do not fit are left to
-libraries, or to the host.
+A matrix has a team of threads: as many as it has columns, up to a warp, or a block of 128 if it has more than 32. It is
+read into shared memory, processed there, and written back, so every byte moves once. Matrices that do not fit are left
+to libraries, or to the host.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ Write = Callable[[Node, Named, DeviceProperties, Asked], LaunchList | None]
 
 
 class MatrixSizes(NamedTuple):
-    """What an op on a matrix takes: its larger side, and elements of shared memory."""
+    """The sizes of an op on a matrix: its larger side, and elements of shared memory."""
 
     side: int
     elements: int
@@ -316,7 +316,7 @@ def _sizes(node: Node) -> MatrixSizes:
 
 
 def fits(node: Node) -> bool:
-    """Whether a team of threads can have a matrix of this op."""
+    """Whether a team of threads can process a matrix of this op."""
     sizes, dtype = _sizes(node), node.sources[0].dtype
     return sizes.side <= LARGEST and sizes.elements * bytes_of(dtype) <= SHARED
 

@@ -1,7 +1,7 @@
 """The text of a kernel over many small matrices: its buffers, its shared memory and its launch.
 
-A matrix has a team of threads, a block one team or several. Sizes of a matrix are constants of the text, the number of
-matrices is an argument, so that any number of them is served by one text.
+A matrix has a team of threads; a block has one team or several. A matrix's sizes are constants of the text and the
+number of matrices is an argument, so one text serves any number of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 128  # threads, of one team or of several
 
 
 def scalar(dtype: np.dtype[Any]) -> str:
-    """The C type that a dtype is computed in."""
+    """The C type that a dtype computes in."""
     if dtype in COMPLEX:
         return "wg_c64" if dtype is complex64 else "wg_c128"
     return "double" if dtype is float64 else "float"
@@ -63,7 +63,7 @@ class Text:
     batch: Shape
     parameters: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)  # lines that say where things lie in shared memory
+    places: list[str] = field(default_factory=list)  # lines that declare the layout of shared memory
     bytes: int = 0  # of shared memory that a team has
     lines_before: list[str] = field(default_factory=list)  # where the results of a matrix lie
     lines: list[str] = field(default_factory=list)

@@ -1,10 +1,10 @@
 """Loops and branches whose bodies are written out element by element: one C function or CUDA kernel each.
 
-`compiler/loop_lanes` finds the axes along which a body computes the same for every index, `limits` says what can be
-written, `elements` writes a body as straight-line code over its elements. Around it `write` puts a loop of C, with
-blocks of lanes inside the steps or nothing but scalars, `slots` one over lanes that end by themselves, and `cuda` a
-kernel in which a thread has a lane. A body that is too large, or has an op that is no arithmetic of elements, is
-planned as a program is: see `plan/loops.py`.
+`compiler/loop_lanes` finds the axes along which a body does the same work for every index, `limits` decides what can be
+written out, and `elements` writes a body as straight-line code over its elements. Around it, `write` puts a C loop
+(with blocks of lanes inside the steps, or only scalars), `slots` a loop over lanes that end separately, and `cuda` a
+kernel with one thread per lane. A body that is too large, or has an op that is not elementwise arithmetic, is planned
+like a program: see `plan/loops.py`.
 """
 
 from wengert.kernels.c_ops import CKernel

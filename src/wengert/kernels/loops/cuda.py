@@ -1,22 +1,21 @@
-"""Loops and branches on a GPU: one kernel, in which a thread has a lane and takes all steps by itself.
+"""Loops and branches on a GPU: one kernel, in which each thread has a lane and runs all steps.
 
-In: a scan, while loop or branch whose body computes the same for every lane. Out: its launches; None where it has to be
-done otherwise. Carries are in registers. What is stepped through is read, and what is stacked up is written, at each
-step, by neighbouring threads side by side. A body without lanes is carried out by one thread, which is still one launch
-and leaves everything where it is.
+In: a scan, while loop or branch whose body does the same work for every lane. Out: its launches; None if a kernel
+cannot run it. Carries are in registers. At each step neighbouring threads read sequences and write stacked outputs side
+by side. A body without lanes runs on one thread, which is still a single launch and leaves all data in place.
 
-A loop inside keeps what it stacks up for the next one (the carries of a segment, for its backward pass) in an array of
-the thread's own: in shared memory if that leaves enough warps to an SM, else in local memory, which lies in the first
-cache as far as it fits, or if it is large in a workspace, that of all threads side by side. A Runge-Kutta step of the
-Lorenz equations is about 45 instructions, so 1,000 steps of 10^6 lanes are bound by issuing them.
+An inner loop keeps what it stacks for a later one (the carries of a segment, for its backward pass) in a per-thread
+array: in shared memory if that leaves enough warps per SM, else in local memory, which stays in the L1 cache as far as
+it fits, or if it is large in a workspace, where threads' elements are interleaved. A Runge-Kutta step of the Lorenz
+equations is about 45 instructions, so 1,000 steps of 10^6 lanes are bound by instruction issue.
 
-Lanes of a `while_loop` end by themselves, and a warp goes on until its last one has. So where there are several lanes
-for each thread that the SMs hold, a block has a chunk of lanes, and a thread whose lane has ended takes the next one of
-it: in one flat loop, since threads wait for each other at the end of an inner one. With trajectories that take 30 to
-1,700 steps, counted on the CPU: 2.5 times the steps with a lane a thread, 1.4 times with eight.
+Lanes of a `while_loop` end separately, and a warp continues until its last lane has ended. So if there are several
+lanes for each resident thread, a block has a chunk of lanes, and a thread whose lane has ended takes the next: in one
+flat loop, since threads wait for each other at the end of an inner one. For trajectories of 30 to 1,700 steps, counted
+on the CPU: 2.5 times the necessary steps with one lane per thread, 1.4 times with eight.
 
-Totals over lanes (the gradient of what all lanes share) are added up over the lanes of a warp, and then, by a second
-launch, over warps: always in one order.
+Totals over lanes (the gradient of a shared value) are added over the lanes of a warp and then, by a second launch, over
+warps, always in the same order.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ WORKSPACE = 1 << 30  # bytes of arrays in a workspace
 WIDE = (1 << 31) - (1 << 20)  # elements from which places do not fit 32 bits
 RESIDENT = 1024  # threads of an SM for lanes that end by themselves: where there are more lanes, threads take several
 MOST = 16  # lanes of a thread: with more, a block's last ones are too late
-TOTALS = 256  # threads that add up what warps have left
+TOTALS = 256  # threads that add the warps' parts
 
 
 def form(node: Node) -> LaneAxes | None:
-    """The lanes of a loop or branch that one kernel carries out, none if a single thread does; None if it cannot."""
+    """The lanes of a loop or branch that one kernel can run, empty for a single thread; None if it cannot."""
     return next((lanes for lanes in lanes_by_form(node) if _why_not(node, lanes) is None), None)
 
 
 def _why_not(node: Node, lanes: LaneAxes) -> str | None:
-    """Why a kernel cannot carry out a loop or branch with these lanes."""
+    """Why a kernel cannot run a loop or branch with these lanes."""
     reason = why_not_whole(node, lanes)
     if reason is None and lanes.count * lane_bytes(node, lanes) > max(WORKSPACE, lanes.count * LOCAL):
         return "what loops inside keep takes too much memory"
@@ -62,17 +61,17 @@ def _why_not(node: Node, lanes: LaneAxes) -> str | None:
 
 
 def has_work(node: Node) -> bool:
-    """Whether a kernel can carry out a loop or branch."""
+    """Whether a kernel can run a loop or branch."""
     return form(node) is not None
 
 
 def operands(node: Node) -> list[Node]:
-    """What a loop or branch reads from memory: numbers are in its kernel's text, if it has one."""
+    """The operands that a loop or branch reads from memory; if it has a kernel, its text contains the literals."""
     return [source for source in node.sources if known_number(source) is None or not has_work(node)]
 
 
 def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
-    """The launches of a loop or branch, where a thread for each lane can carry it out."""
+    """The launches of a loop or branch, if one thread per lane can run it."""
     lanes = form(node)
     return None if lanes is None else _Kernel(node, lanes, named, device, asked).written()
 
@@ -137,12 +136,12 @@ class _Kernel(WholeLanes):
         return own
 
     def source(self, number: int) -> str:
-        """What the text calls the buffer of a source."""
+        """The name of a source's buffer in the text."""
         source = self.loop.sources[number]
         return self._buffer(self.named(source), source.dtype, False)
 
     def result(self, number: int, dtype: DType) -> str | None:
-        """What the text calls the buffer of a result; None if nobody reads it."""
+        """The name of a result's buffer in the text; None if nothing reads it."""
         name = self.results[number]
         return None if name is None else self._buffer(name, dtype, True)
 
@@ -174,7 +173,7 @@ class _Kernel(WholeLanes):
         return LaunchList((self._launch("block.cuh"), *ends), self.workspace)
 
     def _one_after_the_other(self) -> None:
-        """Have a thread take another lane when the one it has has ended."""
+        """Let a thread take another lane when its lane has ended."""
         page, step, n = self.page, self.loop.attrs["step"], self.loop.attrs["constants"]
         apart = [k for k, node in enumerate(self.given) if self.lanes.has(node)]
         page.line("__shared__ int next;  // lane of the block's")
@@ -222,7 +221,7 @@ class _Kernel(WholeLanes):
     # --- totals -------------------------------------------------------------------------------------------------------
 
     def _left(self, k: int, node: Node, names: Sequence[str]) -> Launch:
-        """Have each warp leave its part of a total; the launch that adds these to what the total was at first."""
+        """Each warp writes its part of a total; the launch that adds these to the total's initial value."""
         kind, part, result = scalar_type(node.dtype), f"part{k}", self.results[k]
         self.declared[part] = f"{kind} *{CUDA.restrict} {part}"
         self.workspace[part] = max(node.size, 1) * self.warps * node.dtype.itemsize

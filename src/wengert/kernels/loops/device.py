@@ -1,9 +1,9 @@
-"""Kernels between the steps of a loop on a GPU: copies of values to where a step finds them, and what goes on.
+"""Kernels between the steps of a loop on a GPU: copies that bring values to a step's addresses, and conditions.
 
-A copy reads and writes each byte once, in words of 16 bytes where both sides allow that; the copies of a launch are the
-rows of its grid. Inside of what a graph repeats, a copy moves on by a stride for each trip, whose number is in memory:
-the launch itself stays the same. `cudaGraphSetConditional` is a function of the driver's, which links it when a kernel
-is loaded; what follows in the graph reads the condition when it begins.
+A copy reads and writes each byte once, in words of 16 bytes if both sides allow that; the copies of a launch are the
+rows of its grid. In a repeated part of a graph, a copy advances by a stride per trip, with the trip number in memory,
+so that the launch itself is constant. `cudaGraphSetConditional` is a device function that the driver links when a
+kernel is loaded; the following graph node reads the condition when it starts.
 """
 
 from __future__ import annotations

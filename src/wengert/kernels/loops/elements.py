@@ -1,11 +1,10 @@
-"""Straight-line C or CUDA C++: a graph over small values with every element a variable of its own.
+"""Straight-line C or CUDA C++: a graph over small values in which every element is a variable.
 
-In: a graph, and for its inputs the names of their elements, as arrays of text. Out: lines of the language, and the
-names of the outputs' elements. Movement ops only move names, so they cost nothing; an elementwise op is a line an
-element; loops and branches inside a body are loops and branches of the language. What a loop steps through and stacks
-up may be larger: it lies in an array, and movement ops move the places in it. With `lanes` a value that differs from
-lane to lane is written to the page inside the loop over lanes, and what all lanes share to the one outside; on a GPU
-a thread has a lane, and both are one page.
+In: a graph, and the names of its inputs' elements, as arrays of text. Out: lines of code, and the names of the outputs'
+elements. Movement ops only permute names, so they are free; an elementwise op is one line per element; loops and
+branches inside a body become loops and branches of the language. Sequences and stacked outputs may be larger: they are
+arrays, and movement ops permute positions in them. With `lanes`, a value that differs between lanes is written to the
+page inside the lane loop, and shared values to the one outside; on a GPU a thread has one lane, and both are one page.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from wengert.ops.random import RANDOM_BITS
 from wengert.ops.reduce import ALL, ANY, PROD, SUM, reduced_axes
 
 FEW_STEPS = 1024  # that pass before a loop asks whether it is to stop
-LONG = 256  # ops of a step that hide what it takes to count it
+LONG = 256  # ops per step that hide the cost of its counter
 
 
 @dataclass(frozen=True)
 class Language:
-    """What the two languages say differently about loops."""
+    """The differences between the two languages for loops."""
 
     dialect: Dialect
     counter: str  # the type of a number of steps
     asks_to_stop: bool  # whether a loop that takes long asks now and then whether it is to end
-    unrolls: bool  # whether the compiler is told how often to unroll a loop
+    unrolls: bool  # whether loops have an unroll pragma
     branches: bool = True  # whether one branch runs, or both do and one's results are chosen
 
 
@@ -161,13 +160,13 @@ class Straight:
         return [np.stack(of_lanes) for of_lanes in zip(*(write(self, node, one) for one in own))]
 
     def _each(self, node: Node, text: Callable[[int, str], str]) -> Elements:
-        """An element for each place; `text` is told its number in one lane and its place among all."""
+        """One element per position; `text` gets its number within a lane and its overall position."""
         shape, stride = self.lanes.shape(node), self.lanes.stride(node)
         places = [f"{place} + {stride} * lane" if stride else str(place) for place in places_of(node, self.lanes)]
         return array_of(shape, [self.let(node, text(k, place)) for k, place in enumerate(places)])
 
     def _arranged(self, node: Node, sources: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        """What a movement op makes of arrays over the elements of one lane."""
+        """The result of a movement op on arrays over one lane's elements."""
         attrs, shape = dict(node.attrs), self.lanes.shape(node)
         if node.op in (RESHAPE, BROADCAST, PLACE):
             attrs["shape"] = shape
@@ -258,7 +257,7 @@ class Straight:
             self.page.line(f"{name} = {rounded(node, value)};")
 
     def turns(self) -> str:
-        """What counts the turns of a loop and says whether it is to end all the same, asking only now and then."""
+        """A loop's turn counter, and every few turns the check whether a signal asks it to stop; empty on a GPU."""
         if not self.language.asks_to_stop:
             return ""
         name = self.fresh("turn")
@@ -329,7 +328,7 @@ class Straight:
         return [*carry, *map(InArray, stacks, every)]
 
     def _stepped(self, x: Node, value: Any) -> Any:
-        """What a loop inside a body steps through: the value in a step, by the step, or that of all if they are one."""
+        """The sequence of an inner loop: a value per step, as a function of the step, or one if all are equal."""
         if isinstance(value, InArray):
             if len(value.places) and value.step("0") is not None:
                 return value.step

@@ -1,8 +1,8 @@
 """What can be written element by element: which ops, over how many elements, in how many lines.
 
-In: a graph, and its lanes. Out: the first reason why it cannot be written; None where it can. Values of more than a few
-elements are no variables, but where a thread has whole lanes (`arrays`) they may be arrays that loops inside step
-through, and that nothing else computes with.
+In: a graph, and its lanes. Out: the first reason why it cannot be written; None if it can. Values of more than a few
+elements cannot be variables; but where a thread has whole lanes (`arrays`) they may be arrays that only inner loops
+step through.
 """
 
 from __future__ import annotations

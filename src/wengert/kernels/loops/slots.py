@@ -1,15 +1,15 @@
-"""A `while_loop` over lanes in C: lanes that end make room for others, so that none waits for the slowest.
+"""A `while_loop` over lanes in C: finished lanes make room for others, so that none waits for the slowest.
 
-A thread takes chunks of lanes, and has a few slots, each of which holds one. All slots are stepped by one loop, which
-the compiler vectorises; this is a turn. When the condition of a lane no longer holds, its slot takes the next one. So
-the elements of vectors have work until a chunk is nearly done, and the steps computed are those that lanes take.
+A thread takes chunks of lanes, and has a few slots, each of which holds one lane. A turn is one step of all slots, in a
+loop that the compiler vectorises. When the condition of a lane fails, its slot takes the next lane. So vector elements
+stay busy until a chunk is nearly done, and few steps are wasted.
 
-The cotangents of a chunk are its turns walked back, as `walk_back` does it with the steps of one lane: what slots hold
-is the carry of a loop, of which some are kept and the others computed again. In a turn before that in which a slot took
-a lane, its cotangents are stored, and those of the lane before it begin.
+The cotangents of a chunk come from running its turns backwards, as `walk_back` does with the steps of one lane: the
+contents of the slots are the carry of a loop, some of which are kept and the others recomputed. At a turn before which
+a slot took a new lane, that lane's cotangents are stored, and those of the previous lane begin.
 
 10,000 trajectories of van der Pol's equation with adaptive steps take 30 to 1,700 steps, on average 180: on two cores
-(CPU time) 107 ms one after another, 16 in slots.
+(CPU time) 107 ms one after another, 16 ms in slots.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Slots:
                 self.values[k] = one.load(k).reshape(node.shape)
 
     def write(self) -> None:
-        """What is done with a chunk."""
+        """Write the processing of a chunk."""
         page = self.page
         page.line("struct slots now = {.next = first};")
         page.open("while (1)")
@@ -97,7 +97,7 @@ class _Slots:
         page.close()
 
     def settle(self) -> None:
-        """Have each slot hold a lane that goes on, as long as there are some."""
+        """Give each slot an active lane, as long as there are some."""
         page = self.page
         page.line("int taken = 1;")
         page.open("while (taken)")  # a lane may end before its first step
@@ -157,7 +157,7 @@ class _Slots:
             self.one.keep(k, array_of(names.shape, [f"{name}[slot]" for name in names.ravel()]))
 
     def of_slot(self, node: Node, names: Elements) -> Elements:
-        """What a slot has of a value, as variables."""
+        """A slot's part of a value, as variables."""
         found = [self.one.let(node, f"{name}[slot]") for name in names.ravel()]
         return array_of(names.shape, found)
 
@@ -190,7 +190,7 @@ class _Backwards(_Slots):
         """Nothing: cotangents begin where a lane ends."""
 
     def write(self) -> None:
-        """What is done with a chunk."""
+        """Write the processing of a chunk."""
         page = self.page
         page.line("struct slots now = {.next = first}, *const places = kept[omp_get_thread_num()];")
         page.line(
@@ -230,7 +230,7 @@ class _Backwards(_Slots):
         return found
 
     def _without_steps(self) -> None:
-        """What the cotangents of a lane are that ends before its first step."""
+        """The cotangents of a lane that ends before its first step."""
         self.page.open("for (long lane = first; lane < end; lane++)")
         zeros = [array_of(node.shape, [str(c_literal(0, node.dtype))] * node.size) for node in self.floating]
         seeds = [self.one.load(len(self.inputs) + j) for j in range(len(self.seeded))]
@@ -245,7 +245,7 @@ class _Backwards(_Slots):
         self.page.close()
 
     def _keep_turn(self) -> None:
-        """Keep what slots hold before a turn, as `walk_back` does: every so many turns, then where it saves most."""
+        """Keep the slots' contents before a turn, as `walk_back` does: at fixed distances, then where it saves most."""
         page = self.page
         page.open("if (there && now.mark == until)")
         page.open(f"if (used == {self.places // 2})")

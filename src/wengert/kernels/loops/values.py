@@ -1,4 +1,4 @@
-"""Values as loops are written with them: the name of each element, or an array and the place of each element in it."""
+"""Values in written-out loops: the name of each element, or an array and each element's position in it."""
 
 from __future__ import annotations
 

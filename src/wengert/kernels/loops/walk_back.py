@@ -1,8 +1,8 @@
 """The cotangents of a `while_loop`, step by step: what `autodiff/while_gradient` records, as one piece of text.
 
-In: the loop's test and step, and the graph of a step's cotangents. Out: lines that run the loop, keep carries in places
-of arrays of the lane's own, and walk back. The schedule is that of `while_gradient`: half of the places are taken on
-the way there, every second carry is let go when they are full, and on the way back others are kept where that saves
+In: the loop's test and step, and the graph of a step's cotangents. Out: lines that run the loop, keep carries in
+per-lane arrays, and walk back. The schedule is that of `while_gradient`: half of the slots are filled on the way
+forward, every second carry is dropped when they are full, and on the way back other carries are kept where that saves
 most.
 """
 
@@ -20,7 +20,7 @@ from wengert.kernels.writer import c_literal
 if TYPE_CHECKING:
     from wengert.kernels.loops.elements import Straight
 
-PLACES_BYTES = 2048  # of a lane: fewer places than were asked for are computed from again more often
+PLACES_BYTES = 2048  # per lane; fewer slots than requested mean more recomputation
 REPETITIONS = 64
 
 
@@ -56,7 +56,7 @@ class _KeptCarries:
         page.line(f"{self.used}++;")
 
     def top(self, carry: Sequence[Elements]) -> None:
-        """Have the carry be the last one that is kept."""
+        """Set the carry to the last one kept."""
         for node, array, names in zip(self.carried, self.arrays, carry):
             for j, name in enumerate(names.ravel()):
                 self.straight.page.line(f"{name} = {array(f'({self.used} - 1) * {node.size} + {j}')};")
@@ -149,7 +149,7 @@ def _there(
 
 
 def distance_to_next(straight: Straight, left: str, free: str) -> str:
-    """After how many steps the next carry is kept on a way of so many, with so many places free."""
+    """The distance to the next carry to keep, for this many steps and free slots."""
     page = straight.page
     way, places, times, reach = (straight.fresh(name) for name in ("way", "free", "times", "reach"))
     page.line(f"long {way} = {left}, {places} = {free}, {times} = 1, {reach} = {places} + 1;")

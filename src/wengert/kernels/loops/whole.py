@@ -1,8 +1,8 @@
-"""A loop or branch for one lane, from its first step to its last: what a thread of a GPU does, or a turn of a C loop.
+"""A loop or branch for one lane, from its first step to its last: run by a GPU thread, or by an iteration of a C loop.
 
-In: the loop, its lanes, and what its buffers are called. Out: lines of the language, in which `lane` is the number of
-the lane. What is stepped through is read, and what is stacked up is written, at each step. A `while_loop` over lanes
-has graphs of a single lane: each lane goes on until it ends by itself.
+In: the loop, its lanes, and the names of its buffers. Out: lines of code, in which `lane` is the lane's number. Each
+step reads its elements of sequences and writes its elements of stacked outputs. A `while_loop` over lanes has graphs of
+a single lane: each lane continues until it ends separately.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def known_number(node: Node) -> Node | None:
 
 
 def lanes_by_form(node: Node) -> list[LaneAxes]:
-    """What the lanes of a loop or branch may be, the best first; none of them is one lane for all."""
+    """The possible lanes of a loop or branch, best first; `NO_LANES` is a single lane for everything."""
     if ends_by_itself(node):
         count = node.attrs["lanes"]
         return [LaneAxes(count, {source: (0,) for source in node.sources if source.shape[0] == count})]
@@ -88,11 +88,11 @@ class WholeLanes(Straight):
         self.loop = loop
 
     def source(self, number: int) -> str:
-        """What the text calls the buffer of a source."""
+        """The name of a source's buffer in the text."""
         raise TypeError("a language says what its buffers are called")
 
     def result(self, number: int, dtype: DType) -> str | None:
-        """What the text calls the buffer of a result; None if nobody reads it."""
+        """The name of a result's buffer in the text; None if nothing reads it."""
         raise TypeError("a language says what its buffers are called")
 
     # --- memory -------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class WholeLanes(Straight):
         return " + ".join(filter(None, parts))
 
     def load(self, number: int, t: str = "") -> Any:
-        """What goes in, as variables if it is small. A number is part of the text."""
+        """An operand, as variables if it is small. A literal is part of the text."""
         source, node = self.loop.sources[number], self.given[number]
         known = known_number(source)
         if known is not None:
@@ -119,7 +119,7 @@ class WholeLanes(Straight):
         return self.read_small(node, InArray(text, places))
 
     def keep(self, number: int, value: Any, t: str = "") -> None:
-        """Store a result, if somebody reads it: each lane what is its own, the first one what all share."""
+        """Store a result that is read: each lane its own part, the first lane what all share."""
         node = self.made[number]
         buffer = self.result(number, node.dtype)
         if buffer is None:

@@ -1,9 +1,8 @@
-"""Loops and branches as C functions: what is around the straight-line C of their bodies.
+"""Loops and branches as C functions: the code around the straight-line C of their bodies.
 
-A scan whose body computes the same along an axis of many elements has the loop over those lanes outside: threads take
-blocks of lanes, as many as fit the first cache, and step each block from the first step to the last; the innermost loop
-goes over the lanes of a block, which the compiler vectorises. Where there are no lanes, every element of a carry is a
-variable, so it stays in a register.
+A scan whose body does the same work along an axis of many elements has the lane loop outside: threads take blocks of
+lanes that fit the L1 cache, and run each block from the first step to the last; the innermost loop goes over the lanes
+of a block and is vectorised. Without lanes, every element of a carry is a variable, so it stays in a register.
 """
 
 from __future__ import annotations
@@ -130,11 +129,11 @@ class _OneLane(WholeLanes):
         self.buffers = _Buffers(node, sources, results)
 
     def source(self, number: int) -> str:
-        """What the text calls the buffer of a source."""
+        """The name of a source's buffer in the text."""
         return self.buffers.source(number)
 
     def result(self, number: int, dtype: DType) -> str | None:
-        """What the text calls the buffer of a result; None if nobody reads it."""
+        """The name of a result's buffer in the text; None if nothing reads it."""
         return self.buffers.result(number)
 
     def written(self) -> Written:

@@ -1,4 +1,4 @@
-"""Matrix products: by BLAS or in tiles in C, by a ladder of kernels in CUDA."""
+"""Matrix products: by BLAS or our own tiles in C, and by a ladder of kernels in CUDA."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

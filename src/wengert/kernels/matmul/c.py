@@ -1,4 +1,4 @@
-"""Calls of matrix products on the CPU: by BLAS, or in tiles of our own where those are faster."""
+"""Calls of matrix products on the CPU: BLAS, or our own tiles where those are faster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK_ROWS = 16  # that a thread makes at a time, or up to twice as many: two ti
 
 
 def operands(node: Node) -> Sequence[Node]:
-    """What a product reads from memory: the matrices behind transposes and broadcasts, where there is C for it."""
+    """The matrices that a product reads from memory: those behind transposes and broadcasts, if there is C for it."""
     if not multiplies(node):
         return node.sources
     return [unbatched(untransposed(source)[0]) for source in node.sources]
@@ -33,7 +33,7 @@ def multiplies(node: Node) -> bool:
 
 
 def absorbs(node: Node) -> bool:
-    """Whether a product takes in an elementwise epilogue: it is a single one."""
+    """Whether a product takes an elementwise epilogue: only if it is not batched."""
     return multiplies(node) and product(node).batch == 1
 
 

@@ -44,7 +44,7 @@ __all__ = ["Epilogue", "Matrix", "Product", "Tile", "candidates", "expected", "m
 
 
 def matmul(product: Product, device: DeviceProperties) -> list[LaunchList]:
-    """Ways to carry out a product, the one expected to be fastest first; none if there is nothing to compute."""
+    """Implementations of a product, in order of expected time; none if there is nothing to compute."""
     if not (product.rows and product.columns and product.batches):
         return []
     product = product.normal()
@@ -68,7 +68,7 @@ _SMALL = ((16, 16), (32, 16))
 
 
 def candidates(product: Product, device: DeviceProperties) -> list[Tile]:
-    """The tiles that can carry out a product on a device. Under `config.invariant` one, whatever the sizes."""
+    """The tiles that support a product on a device, best first. Under `config.invariant` one, whatever the sizes."""
     if product.dtype in COMPLEX:
         return [Tile("tiled", 16, 16, 16)]
     if product.dtype not in FLOATS:
@@ -115,9 +115,9 @@ _MANY_ROWS, _FEW = 1 << 16, 64
 def _is_thin(product: Product, device: DeviceProperties) -> bool:
     """Whether many rows are multiplied by a small matrix in strict float32, as in a 1 x 1 convolution of 64 channels.
 
-    cuBLASLt's first takes 44 us on an H200 for 131,072 rows of 64 by 64 x 64: 47% of what memory and arithmetic allow.
-    Four steps of depth are all there is, so what counts is that three blocks of `THIN` share an SM, and loads of whole
-    chunks come first: 5,100 instructions a warp for 4,096 multiply-adds.
+    cuBLASLt's first choice takes 44 us on an H200 for 131,072 rows of 64 by 64 x 64: 47% of the memory and arithmetic
+    bound. There are only four steps of depth, so what counts is that three blocks of `THIN` share an SM, and that whole
+    chunks are loaded first: 5,100 instructions per warp for 4,096 multiply-adds.
     """
     p, (left, right) = product, product.operands
     small = 32 < p.columns <= _FEW and _FEW // 2 <= p.depth <= _FEW and p.rows >= _MANY_ROWS and p.batches == 1
@@ -136,7 +136,7 @@ def _splits(product: Product, tile: Tile, device: DeviceProperties) -> list[int]
 
 
 def _resident(product: Product, tile: Tile, device: DeviceProperties) -> int:
-    """How many blocks an SM holds; registers are those of the sums and about 90 more."""
+    """The number of blocks per SM; registers are those of the sums and about 90 more."""
     if tile.rung == "wgmma":
         return 1
     sums = tile.tall * tile.broad // 32 if tile.tall else 8
@@ -221,7 +221,7 @@ def _text(lines: Iterable[str]) -> str:
 def _of_column(
     kernel: LoopKernel, statements: Sequence[Statement], product: str, columns: int
 ) -> dict[Statement, None]:
-    """The statements that are the same in every row, in order: they read what nobody writes, at the column."""
+    """The statements that are the same in every row, in order: they read constant memory at the column."""
     if not kernel.outer or kernel.outer[-1].extent != columns:
         return {}
     found: dict[Statement, None] = {}
@@ -290,7 +290,7 @@ _LIBRARY_PAYS = 1 << 29  # floating-point operations: from here on a library's p
 
 
 def multiplies(node: Node) -> bool:
-    """Whether a node is a matrix product that our kernels can carry out."""
+    """Whether a node is a matrix product that our kernels support."""
     return (is_even(node) or _has_two_levels(node)) and node.dtype is not bool_
 
 
@@ -303,7 +303,7 @@ def is_small(node: Node) -> bool:
 
 
 def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
-    """Whether ours is faster than a library's."""
+    """Whether our kernels are faster than a library's."""
     if absorbs(node, device):
         return True
     known = multiplies(node) and node.dtype is float32 and node.size
@@ -311,7 +311,7 @@ def outdoes_libraries(node: Node, device: DeviceProperties) -> bool:
 
 
 def absorbs(node: Node, device: DeviceProperties) -> bool:
-    """Whether ours is the best there is, and takes in what is done with the result."""
+    """Whether our kernels are the fastest available, and take an epilogue."""
     return is_small(node) and not device.invariant
 
 
@@ -322,7 +322,7 @@ def sides(node: Node) -> tuple[int, int]:
 
 
 def operands(node: Node) -> Sequence[Node]:
-    """What a product reads from memory: the matrices behind transposes and broadcasts."""
+    """The matrices that a product reads from memory: those behind transposes and broadcasts."""
     if not multiplies(node):
         return node.sources
     p = product(node)
@@ -330,7 +330,7 @@ def operands(node: Node) -> Sequence[Node]:
 
 
 def work(node: Node, named: Named, device: DeviceProperties, asked: Asked) -> LaunchList | None:
-    """The work of a product that our kernels can carry out."""
+    """The launches of a product that our kernels support."""
     return product_work(node, named, device, asked.epilogue, asked.tile) if multiplies(node) else None
 
 
@@ -378,5 +378,5 @@ def _tiles(whole: Product, device: DeviceProperties) -> list[Tile]:
 
 
 def tiles(node: Node, device: DeviceProperties) -> Sequence[Tile | None]:
-    """The tiles by which our kernels can carry out a product, the one expected to be fastest first."""
+    """The tiles by which our kernels support a product, in order of expected time."""
     return _tiles(_whole(node, lambda _: "", device), device) if multiplies(node) and node.size else [None]

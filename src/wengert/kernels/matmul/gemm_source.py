@@ -1,4 +1,4 @@
-"""The launches of a matrix product by one tile: CUDA C++ over the kernels in gemm_*.cuh. Sizes are arguments."""
+"""The launches of a matrix product for one tile: CUDA C++ over the kernels in gemm_*.cuh. Sizes are arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix product as the CUDA kernels take it: where its matrices lie, what takes its sums, the tile they come by."""
+"""A matrix product as the CUDA kernels see it: the layouts of its matrices, its epilogue, and the tile loads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def device_type(dtype: DType) -> str:
 
 
 def sum_type(dtype: DType) -> str:
-    """What sums of products of this dtype are made in."""
+    """The accumulator type for products of this dtype."""
     return "float" if dtype in HALVES else device_type(dtype)
 
 
@@ -271,7 +271,7 @@ class BlasProduct(NamedTuple):
 
 
 def product(node: Node) -> BlasProduct:
-    """What a matmul node multiplies, with transposes and broadcasts absorbed."""
+    """The operands of a matmul node, with transposes and broadcasts absorbed."""
     (a, b), (m, n) = node.sources, node.shape[-2:]
     k, batch = a.shape[-1], math.prod(node.shape[:-2])
     (x, transposed_x), (y, transposed_y) = untransposed(a), untransposed(b)

@@ -1,4 +1,4 @@
-"""Pools: the largest or the sum of each window, and where the largest lies."""
+"""Pools: the maximum or sum of each window, and the index of the maximum."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

@@ -1,6 +1,6 @@
-"""Pooling on a CUDA device: the largest or the sum of each window, and the derivative of the largest.
+"""Pooling on a CUDA device: the maximum or sum of each window, and the derivative of the maximum.
 
-Windows slide over the last axes, or over those before the channels where these come last.
+Windows slide over the last axes, or over those before the channels if channels come last.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def windows(node: Node) -> PoolWindows | None:
 
 
 def has_windows(node: Node) -> bool:
-    """Whether our kernels carry out a pool."""
+    """Whether our kernels support a pool."""
     return windows(node) is not None
 
 
@@ -196,7 +196,7 @@ def max_pool_back_work(node: Node, named: Named, device: DeviceProperties, asked
 
 
 def _lowest(dtype: DType) -> str:
-    """What every element is at least, as C++."""
+    """The smallest value of a dtype, as C++."""
     if dtype in HALF:
         return f"{device_type(dtype)}{{{'0xfc00' if dtype == float16 else '0xff80'}}}"
     if dtype.kind == "f":

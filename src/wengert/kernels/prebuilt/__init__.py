@@ -1,12 +1,11 @@
-"""Kernels with sizes as arguments: one text for an op and its dtypes, whatever the shapes.
+"""Kernels with sizes as arguments: one text per op and dtypes, whatever the shapes.
 
-They carry out single ops, for code that is not compiled: a shape that was never seen launches what is there. What a
-compiled program does with its shapes known (fused groups, constant divisors, rows in registers) is faster, and takes a
-compilation for each.
+They run single ops, for code that is not compiled: a new shape launches existing kernels. Compiled programs with known
+shapes (fused groups, constant divisors, rows in registers) are faster, and need a compilation each.
 
-elements    elementwise ops, ramps, random bits, copies between places
-totals      reductions
-work        which op is carried out by which
+    elements    elementwise ops, ramps, random bits, strided copies
+    totals      reductions
+    work        which kernel runs which op
 """
 
 from wengert.kernels.prebuilt.work import work

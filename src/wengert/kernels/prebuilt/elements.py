@@ -1,7 +1,7 @@
 """Elementwise ops, ramps, random bits and copies, with sizes as arguments.
 
-A text has a function for one element and two kernels that apply it over a space: several neighbours at an access, and
-one at a time from anywhere to anywhere. An operand that the host has as a number is passed as one.
+A text has a function for one element and two kernels that apply it over a space: one with vector accesses, and one for
+arbitrary strides. A scalar operand on the host is passed as an argument.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DType = np.dtype[Any]
 
 
 class PrebuiltFunction(NamedTuple):
-    """What is computed of one element of each operand, and the number of the element."""
+    """The computation of one element, from an element of each operand and the element's number."""
 
     name: str  # of the kernels, with what they are for
     operands: tuple[str, ...]  # the C types of memory

@@ -1,7 +1,7 @@
-"""Reductions with sizes as arguments: threads share rows that lie along memory, or have neighbouring ones of their own.
+"""Reductions with sizes as arguments: threads share contiguous rows, or have separate neighbouring rows.
 
-A row is what is made one number of. Where there are few and long ones several blocks share each, and a second launch
-puts their parts together, in an order that follows from the sizes alone.
+A row is what is reduced to one number. If there are few long rows, several blocks share each, and a second launch
+combines their parts in an order that depends on the sizes alone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _ReductionShape(NamedTuple):
 
 def _shape(outer: Space, inner: Space, width: int, device: DeviceProperties) -> _ReductionShape:
     across = inner.accesses[0].steps[-1] != 1 and outer.accesses[0].steps[-1] == 1
-    along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis lies along memory
+    along, beside = (outer, inner) if across else (inner, outer)  # the space whose last axis is contiguous
     vectors = width > 1 and along.in_vectors(width) and all(step % width == 0 for step in beside.accesses[0].steps)
     width = width if vectors else 1
     rows, length = (outer.count // width, inner.count) if across else (outer.count, inner.count // width)
@@ -113,7 +113,7 @@ def _state(name: str, x: DType, dtype: DType) -> Accumulate:
 
 
 def entry(name: str, x: DType) -> str:
-    """What its kernels are called, before how threads share their rows."""
+    """The base name of its kernels."""
     return f"wg_{name}_{x.name}"
 
 

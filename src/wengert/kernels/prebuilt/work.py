@@ -1,4 +1,4 @@
-"""Which op is carried out how: from a node to launches whose texts depend on its op and dtypes alone.
+"""Which kernel runs which op: from a node to launches whose texts depend on its op and dtypes alone.
 
 The node's operands are the buffers "x0", "x1", ..., its result is "y".
 """

@@ -1,8 +1,8 @@
-"""Scans with matrix products by weights that no step changes: one kernel for all steps.
+"""Scans with matrix products by loop-invariant weights: one kernel for all steps.
 
-`body` finds the products and the elementwise work of a scan's body, `shape` how it is shared among blocks; `steps` and
-`elements` write the kernel, `cuda` launches it. A recurrent net is such a scan, forwards and backwards, and so is a
-cell of the user's own.
+`body` finds the products and the elementwise work of a scan's body, `shape` divides them among blocks; `steps` and
+`elements` write the kernel, `cuda` launches it. A recurrent network is such a scan, forwards and backwards, and so is a
+user's own cell.
 """
 
 from wengert.autodiff.scan import SCAN

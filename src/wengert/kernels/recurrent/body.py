@@ -1,10 +1,10 @@
-"""What a recurrence computes: the products of a scan's body, the phases between them, and where each value belongs.
+"""The structure of a recurrence: the products of a scan's body, the phases between them, and the space of each value.
 
-In: a scan. Out: a Recurrence, or why it is none. A value of the body is rows (the batch, all leading axes) by columns.
-Values that elementwise ops, slices and concatenations join are a *space*: their columns are some units side by
-side (the gates) of the space's width, and element (row, j) of each unit is computed from elements (row, j) of others.
-So a thread that has (row, j) needs no other's values. A product leads from one space into another: all of a row is
-needed for each of its sums. What a product reads is made in one *phase* of a step and read in a later one.
+In: a scan. Out: a Recurrence, or the reason why it is none. A value of the body is rows (the batch, all leading axes)
+by columns. Values that elementwise ops, slices and concatenations connect form a *space*: their columns are some units
+side by side (the gates) of the space's width, and element (row, j) of each unit is computed from elements (row, j) of
+others. So the thread that owns (row, j) needs no values of other threads. A product leads from one space into another:
+each of its sums needs a whole row. What a product reads is made in one *phase* of a step and read in a later one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StepProduct(NamedTuple):
     """A product of a body: by which weights, and in which phase its sums are there."""
 
     node: Node
-    left: Node  # what is made by all threads of the row
+    left: Node  # values that all threads of the row compute
     weight: int  # the number of the source
     steps: tuple[int, int]  # elements from one row of the weights to the next, and from one column
     phase: int

@@ -1,6 +1,6 @@
-"""The kernel of a recurrence: one for all steps of a scan, and one that sets its barrier's counters to zero.
+"""The kernel of a recurrence: one for all steps of a scan, and one that resets its barrier's counters.
 
-In: a scan. Out: its launches, or None where it is no recurrence or does not fit the device.
+In: a scan. Out: its launches, or None if it is not a recurrence or does not fit the device.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class SpaceElements:
         self.sum_texts: Mapping[int, str] = {}  # by product: the partial sums in shared memory
 
     def require(self, nodes: Iterable[Node]) -> bool:
-        """Have values computed here; whether any of them was not before."""
+        """Compute values here; returns whether any of them was not computed before."""
         new = [node for node in dict.fromkeys(nodes) if node not in self.roots]
         self.roots += new
         found = set(self.roots)
@@ -116,7 +116,7 @@ class SpaceElements:
             self.page.line(f"{ahead}{self.at(node, unit)} = {value};")
 
     def store(self, result: str, node: Node, step: str = "") -> None:
-        """Write a value that somebody outside reads: once, if several threads have it."""
+        """Write a value that is read outside: once, if several threads have it."""
         conditions = ["there"]
         if node not in self.recurrence.spaces:
             conditions.append("j == 0")
@@ -182,7 +182,7 @@ class SpaceElements:
         return text
 
     def advance(self, xs: Iterable[Node], carries: Iterable[tuple[Node, Node]]) -> None:
-        """Have carries and what was loaded ahead take their places for the next step: all at once."""
+        """Move new carries and prefetched values into place for the next step, all at once."""
         moved = []
         for given, made in carries:
             for unit in self.units(given):

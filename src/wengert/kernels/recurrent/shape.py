@@ -1,9 +1,8 @@
-"""How a recurrence is shared among blocks: rows and columns of each, the threads' parts of its products, and memory.
+"""How a recurrence is divided among blocks: rows and columns of each, the threads' parts of its products, and memory.
 
-In: a recurrence and a device. Out: a Shape, or None where the weights do not fit the SMs. The blocks of all row groups
-and column groups are on the device at the same time. More rows a block are fewer bytes of weights read from shared
-memory for a sum; more columns are a smaller slab for each block. The shape whose step is expected to take the least
-time is taken.
+In: a recurrence and a device. Out: a Shape, or None if the weights do not fit the SMs. The blocks of all row and column
+groups are resident at the same time. More rows per block mean fewer bytes of weights read from shared memory per sum;
+more columns mean a smaller slab for each block. The shape with the shortest expected step is chosen.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ COUNTER = 128  # bytes from one counter to the next
 
 @dataclass(frozen=True)
 class Core:
-    """How a product is carried out by a block."""
+    """How a block computes a product."""
 
     product: StepProduct
     rows: int

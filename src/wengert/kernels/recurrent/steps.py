@@ -1,9 +1,9 @@
-"""The text of a recurrence's kernel: what a block does before, in and after the steps.
+"""The text of a recurrence's kernel: a block's work before, in and after the steps.
 
 In: a Recurrence and its Shape. Out: lines of CUDA C++ around the products of recurrent.cuh, and the kernel's arguments.
-A step is, phase by phase: wait until all have written what the phase's products read, multiply, do what the body does
-with the sums element by element, write what the next phase's products read, count up. What the next step reads of xs is
-loaded while a block waits.
+A step runs phase by phase: wait until all blocks have written the operands of the phase's products, multiply, apply the
+body's elementwise work to the sums, write the operands of the next phase's products, and signal. What the next step
+reads of xs is loaded while a block waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXCHANGE, COUNTERS = "recurrent_exchange", "recurrent_counters"
 
 
 class RecurrentText:
-    """A kernel as it is written. `results` says which of the scan's results somebody reads."""
+    """A kernel under construction. `results` says which of the scan's results are read."""
 
     def __init__(self, recurrence: Recurrence, shape: Shape, named: Named, results: dict[int, Node]) -> None:
         self.recurrence, self.shape, self.results = recurrence, shape, results
@@ -201,7 +201,7 @@ class RecurrentText:
         self.page.line(f"all += {self.shape.column_groups};")
 
     def _load_ahead(self) -> None:
-        """What the next step reads of xs, in the first wait of a step."""
+        """Load the next step's xs during the first wait of a step."""
         if self.loaded_ahead:
             return
         self.loaded_ahead = True
@@ -217,7 +217,7 @@ class RecurrentText:
         self.page.close()
 
     def _elements(self, space: SpaceElements, phase: int, given: Sequence[int]) -> None:
-        """What a thread does in a phase in one space: values, and what it writes of them."""
+        """A thread's work in a phase in one space: values, and what it writes of them."""
         phases = self.recurrence.phases
         made = [n for n in space.values if phases[n] == phase and n not in self.body.inputs and not space.is_moved(n)]
         if not made and not given:

@@ -1,6 +1,6 @@
-"""Work on a GPU for running sums, products and extremes, by the kernels of running.cuh.
+"""GPU kernels for running sums, products and extremes, using those of running.cuh.
 
-A text has what is joined and for which dtype; sizes are arguments, so it serves all shapes.
+A text fixes the operation and the dtype; sizes are arguments, so it serves all shapes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True)
 class Running:
-    """What a text joins: lines of the struct RUN of running.cuh, and the bytes of a state."""
+    """The operation of a text: lines of the struct RUN of running.cuh, and the bytes of a state."""
 
     lines: str
     size: int  # bytes of a state
@@ -78,7 +78,7 @@ class State:
 
 
 def _wrapping(dtype: DType) -> str:
-    """What integers are added up in: it wraps around as they do."""
+    """The type that integers are added in: it wraps around as they do."""
     return "uint64_t" if dtype.itemsize == 8 else "uint32_t"
 
 
@@ -143,7 +143,7 @@ _JOINED: dict[Op, Any] = {
 
 
 def values(state: State, dtype: DType, result: DType, backwards: bool) -> Running:
-    """What makes an element of each element."""
+    """The conversion of each element."""
     raw = "wg_pair" if dtype in COMPLEX else stored_type(dtype)
     made = "wg_pair" if dtype in COMPLEX else stored_type(result)
     lines = f"""{state.before}

@@ -1,4 +1,4 @@
-"""Places in sorted rows."""
+"""Insertion points in sorted rows."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

@@ -1,4 +1,4 @@
-"""Work on a GPU for places in sorted rows: a thread for each value halves the row until its place is left.
+"""GPU kernel for insertion points in sorted rows: one thread per value does a binary search.
 
 Elements are compared by their keys (order.cuh), in which NaN is the largest, as it is in a sorted row.
 """

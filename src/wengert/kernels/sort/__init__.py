@@ -1,4 +1,4 @@
-"""Sorting along an axis: the elements, where they go, or where the first of them are."""
+"""Sorting along an axis: the elements, their indices, or the indices of the first of them."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

@@ -1,4 +1,4 @@
-"""Work on a GPU for sorting: rows of any length, by the kernels of radix.cuh.
+"""GPU kernels for sorting rows of any length, using those of radix.cuh.
 
 Sizes are arguments: a text serves all shapes, in compiled programs and for single ops.
 """
@@ -30,7 +30,7 @@ class SortBlock(NamedTuple):
 
     @property
     def bounds(self) -> str:
-        """What the compiler is told of it."""
+        """The launch bounds for the compiler."""
         return f"__launch_bounds__({self.threads}, {self.resident})"
 
     @property
@@ -74,7 +74,7 @@ def sort(node: Node, named: Named, device: DeviceProperties) -> LaunchList | Non
 
 
 class Sorted(NamedTuple):
-    """What is sorted: elements in which order, and whether their places are wanted or they themselves."""
+    """What is sorted: elements in a given order, returning their indices or the elements themselves."""
 
     dtype: DType
     descending: bool

@@ -1,4 +1,4 @@
-"""The order of a dtype's elements as text: which of the orders in order.cuh it is."""
+"""The order of a dtype's elements as text: one of the orders in order.cuh."""
 
 from __future__ import annotations
 

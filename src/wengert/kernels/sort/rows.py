@@ -1,7 +1,7 @@
-"""Rows that lie along an axis, and rows that lie one after another in memory.
+"""Rows along an axis, and contiguous rows.
 
-A kernel for rows takes those that are contiguous. Where the axis is not the last one in memory, planes are transposed
-before and after: each element is read and written twice more, in order, which costs less than one read out of order.
+The row kernels take contiguous rows. If the axis is not the last one in memory, planes are transposed before and after:
+each element is read and written twice more, in order, which costs less than one read out of order.
 """
 
 from __future__ import annotations

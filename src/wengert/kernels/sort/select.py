@@ -1,4 +1,4 @@
-"""Work on a GPU for the first k of rows, by radix select (select.cuh), or by sorting rows that fit a block."""
+"""GPU kernels for the first k elements of rows, by radix select (select.cuh), or by sorting rows that fit a block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wengert.kernels.sort.rows import contiguous, rows_of
 CUT = 11  # bits of a pass; as select.cuh has it
 MOST = 1 << 14  # of a row that are selected: they are compared with one another
 _THREADS = (256, 1, 1)
-_SELECTION = 32  # bytes of what is known of a row
+_SELECTION = 32  # bytes of state per row
 
 
 def topk(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:

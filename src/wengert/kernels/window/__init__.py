@@ -1,4 +1,4 @@
-"""Windows of a value side by side, and their sum back into its places."""
+"""Windows of a value side by side, and their sum back into place."""
 
 from wengert.kernels.c_ops import CKernel
 from wengert.kernels.launch import CudaKernel

@@ -1,6 +1,4 @@
-"""Work on a GPU for windows: copied side by side, an element to a thread; and summed, each place by the taps that it is
-under in their order, so that sums are the same every time.
-"""
+"""GPU kernels for windows: copied side by side, one element per thread, or summed back in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from wengert.kernels.writer import narrowed, scalar_type, stored_type, widened
 
 
 def _sizes(node: Node, plane: tuple[int, ...], count: tuple[int, ...]) -> Sizes:
-    """What texts name: of each axis its size, taps, positions, and how far these are apart."""
+    """The sizes in the texts: for each axis its length, taps, positions and strides."""
     a, values = node.attrs, {"total": node.size}
     for k, (size, taps, positions) in enumerate(zip(plane, a["kernel"], count)):
         values |= {f"size{k}": size, f"taps{k}": taps, f"count{k}": positions}
@@ -59,7 +57,7 @@ def unfold(node: Node, named: Named, device: DeviceProperties) -> LaunchList | N
 
 
 def fold(node: Node, named: Named, device: DeviceProperties) -> LaunchList | None:
-    """Windows added up where they lie."""
+    """Windows summed back into place."""
     (x,), axes = node.sources, len(node.attrs["kernel"])
     if not node.size:
         return LaunchList(())

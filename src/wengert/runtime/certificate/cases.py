@@ -1,7 +1,7 @@
 """Cases: small graphs, with input arrays, on which rules are tested.
 
-A case of elementwise ops has every combination of the values of a dtype (see `values`); one of movement has elements of
-which no two are equal, in small shapes; one of sums and products has random numbers.
+An elementwise case has every combination of the values of a dtype (see `values`); a movement case has distinct elements
+in small shapes; a case of sums and products has random numbers.
 """
 
 from __future__ import annotations

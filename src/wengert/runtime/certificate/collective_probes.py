@@ -1,4 +1,4 @@
-"""Probes of collectives: what the ranks of a small mesh move and add, which one process computes for all of them."""
+"""Probes of collectives: the transfers and sums of a small mesh, computed for all ranks in one process."""
 
 from __future__ import annotations
 

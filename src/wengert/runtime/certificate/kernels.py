@@ -1,13 +1,13 @@
 """The kernels of a program against their references: each at the smallest sizes of its class, and at its own.
 
 In: a plan. Out: a check of every distinct kernel, with the error found and the error that rounding explains. Extents
-are constants in the text of a kernel, so a smaller kernel has another text. Its class is the text with numbers left
-out (the same statements, loops, pragmas and split among threads) and, loop by loop, whether the extent is one, shorter
-than a vector, whole vectors, or vectors and a tail. The witness is the smallest kernel of that class that is found; a
-kernel that is itself small, up to `OWN_ELEMENTS`, is also checked as it is, text for text.
+are constants in the text of a kernel, so a smaller kernel has another text. Its class is the text without numbers (the
+same statements, loops, pragmas and split among threads) together with, for each loop, whether the extent is one,
+shorter than a vector, whole vectors, or vectors and a tail. The witness is the smallest kernel found in that class; a
+kernel that is itself small, up to `OWN_ELEMENTS`, is also checked directly, with identical text.
 
-Kernels to be checked are written into one program, in which each runs by itself on random inputs; what was found is
-kept in the cache by the text of the kernel, so that nothing is built a second time.
+Kernels to be checked are compiled into one program, in which each runs separately on random inputs. Results are cached
+by the text of the kernel, so that nothing is built twice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Check:
 
 @dataclass(frozen=True)
 class KernelCheck:
-    """A kernel: how many steps run it, and what was found at the smallest sizes of its class, and at its own."""
+    """A kernel: the number of steps that run it, and the results at the smallest sizes of its class and at its own."""
 
     name: str
     ops: str
@@ -119,7 +119,7 @@ def kernel_checks(plan: Plan) -> list[KernelCheck]:
 
 
 def _joined(plan: Plan) -> list[KernelCheck]:
-    """The kernels that stages after `select` made of others: they are not checked as they are."""
+    """The kernels that stages after `select` merged from others: they are not checked directly."""
     selected = _selected(plan)
     sources = {launch.source for step in selected.steps for launch in step.launches}
     later = [step for step in plan.steps if any(launch.source not in sources for launch in step.launches)]
@@ -135,11 +135,11 @@ def _contents(names: Mapping[str, str]) -> dict[str, bytes]:
     return {key: contents[name] for key, name in names.items() if name in contents}
 
 
-Found = dict[str, Any]  # what is kept of a kernel: `small` and `own`, and a `note`
+Found = dict[str, Any]  # the cached result of a kernel: `small`, `own` and a `note`
 
 
 def _read(content: bytes) -> Found | None:
-    """What was kept; None if another version kept it."""
+    """The cached result; None if another version stored it."""
     try:
         found: Found = json.loads(content)
         _check(found["small"]), _check(found["own"]), found["note"]
@@ -168,7 +168,7 @@ def _name(step: Step) -> str:
 
 
 def _distinct(plan: Plan) -> dict[str, list[tuple[FusionGroup, Step]]]:
-    """The kernels by key, each with the groups and steps that it carries out."""
+    """The kernels by key, each with the groups and steps that it runs."""
     found: dict[str, list[tuple[FusionGroup, Step]]] = {}
     common, selected = references_key(plan.target), _selected(plan)
     bodies = _bodies(selected)
@@ -224,7 +224,7 @@ def class_of(plan: Plan, step: Step) -> tuple[str, tuple[str, ...]]:
 
 
 def _checked(plan: Plan, missing: Mapping[str, tuple[FusionGroup, Step]]) -> dict[str, Found]:
-    """What is found of kernels that were not checked before."""
+    """The results for kernels that were not checked before."""
     if not missing:
         return {}
     wanted: dict[tuple[str, str], Witness] = {}
@@ -245,7 +245,7 @@ def _checked(plan: Plan, missing: Mapping[str, tuple[FusionGroup, Step]]) -> dic
 
 
 def _parts(wanted: Mapping[tuple[str, str], Witness]) -> Iterator[dict[tuple[str, str], Witness]]:
-    """The witnesses, so many together as memory holds."""
+    """The witnesses, in portions that fit in memory."""
     part: dict[tuple[str, str], Witness] = {}
     for name, witness in wanted.items():
         if part and sum(one.elements for one in part.values()) + witness.elements > TOGETHER:
@@ -257,11 +257,11 @@ def _parts(wanted: Mapping[tuple[str, str], Witness]) -> Iterator[dict[tuple[str
 
 
 def _chosen(plan: Plan, group: FusionGroup, step: Step) -> tuple[dict[str, Witness], str]:
-    """The witnesses of a kernel, and why there is none of some sizes."""
+    """The witnesses of a kernel, and why there is none for some sizes."""
     try:
         own = witness_of(plan, group, step)
         (alone,) = (written := plan_with_steps([own], plan, _codegen(plan))).steps
-    except Exception as error:  # whatever the code generator says of a group by itself
+    except Exception as error:  # regardless of the code generator's answer for a group in isolation
         return {}, f"it cannot be run by itself: {error}"
     selected = _selected(plan)
     if text_of(written, alone) != text_of(selected, step):
@@ -303,7 +303,7 @@ def _of_class(plan: Plan, group: FusionGroup, step: Step, sizes: Mapping[int, in
 
 
 def _is_consistent(witness: Witness) -> bool:
-    """Whether the references give values of the shapes that were recorded: ops trust the sizes that they are given."""
+    """Whether the references give the recorded shapes: ops trust the sizes they are passed."""
     values: dict[Node, Any] = dict(zip(witness.inputs, _inputs(witness, 0)))
     with np.errstate(all="ignore"):
         for node in witness.nodes:

@@ -1,7 +1,7 @@
-"""Keys of what is kept: a check holds as long as what was checked, and what it was checked by, is the same.
+"""Keys of cached checks: a check is valid as long as its subject and the checking code are unchanged.
 
-A key has the code of the functions that are loaded now, not their files, so that a function that was replaced in this
-process, as a test does, is another one.
+A key contains the code of the functions that are loaded now, not of their files, so a function that was replaced in
+this process, as a test does, changes the key.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def code_of(packages: Iterable[str]) -> str:
 
 
 def _is_state(name: str, value: Any) -> bool:
-    """Whether a variable is what a module remembers from call to call; tables have names in capitals."""
+    """Whether a module variable is state that changes between calls; tables have upper-case names."""
     return isinstance(value, dict | list | set) and not name.isupper()
 
 
 def _content(value: Any, module: str, depth: int) -> bytes:
-    """The bytes of a value of a module; of what others define only the name."""
+    """The bytes of a module's value; for values defined elsewhere, only the name."""
     if depth == 0:
         return b"..."
     if isinstance(value, types.FunctionType):
@@ -94,7 +94,7 @@ def _function_of(value: Any) -> Callable[..., Any] | None:
 
 @lru_cache(maxsize=1 << 14)
 def _code(code: types.CodeType) -> bytes:
-    """A digest of code without the file and lines it stands in."""
+    """A digest of code, without its file and line numbers."""
     constants = [_code(c) if isinstance(c, types.CodeType) else _constant(c) for c in code.co_consts]
     names = repr((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)).encode()
     return hashlib.sha256(code.co_code + names + b"".join(constants)).digest()

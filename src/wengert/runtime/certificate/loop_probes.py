@@ -1,4 +1,4 @@
-"""Probes of the passes over loops: the scans and loops that each is tried on."""
+"""Probes of the loop passes: the scans and loops on which each is tested."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _in_steps(xs: Node, w: Node) -> Any:
 
     rows, columns = xs.shape[1:]
     start = [Tensor(m.slice_axis(part, 0, 0, rows)) for part in (w, w)]
-    with no_grad():  # what is tracked keeps its carries, which `loop_dce` drops
+    with no_grad():  # a tracked scan keeps its carries, which `loop_dce` drops
         carry, ys = scan(
             step, (start[0], Tensor(m.broadcast_to(literal(1, w.dtype, w.device), (columns, columns)))), Tensor(xs)
         )

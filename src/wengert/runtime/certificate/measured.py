@@ -1,4 +1,4 @@
-"""Programs whose steps are measured one by one: what each stores against its references, from the memory it reads."""
+"""Programs whose steps are checked one by one: each result against its references, on the memory the step reads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MeasuredCpuProgram(CheckedCpuProgram):
 
 
 def found_of(stored: Any, reference: Any, precision: float | None = None) -> Finding:
-    """The finding for what a step stored."""
+    """The finding for the result of a step."""
     return Finding(*error_of(stored, reference, precision), difference(stored, reference, precision))
 
 

@@ -1,4 +1,4 @@
-"""Probes: for every rule of `simplify` and every graph pass, the cases that it is tried on."""
+"""Probes: for every rule of `simplify` and every graph pass, the cases on which it is tested."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _cut_twice(x: Node, starts: Shape, step: int) -> Node:
 
 
 def _cut_out(x: Node, starts: Shape) -> Node:
-    """Just what was laid into zeros."""
+    """A slice of exactly what was placed into zeros."""
     return m.take_slice(_placed(x, starts), starts, (1,) * x.ndim, x.shape)
 
 
@@ -306,7 +306,7 @@ def _gathered(x: Node, index: Node) -> Any:
 
 
 def _dead(x: Node, y: Node) -> Any:
-    """Three results of which two are picked, and a value that nobody reads."""
+    """Three results of which two are picked, and an unread value."""
     e.exp(x)
     first, _, last = checkpoint(lambda x, y: (x + y, x * y, x - y))(Tensor(x), Tensor(y))
     return [first.node, last.node]
@@ -318,7 +318,7 @@ def _late(x: Node, w: Node) -> Node:
 
 
 def _signs(x: Node, w: Node) -> Node:
-    """A relu, and what is none, whose signs are asked for after two products."""
+    """A relu, and a similar op that is not one, whose signs are read after two products."""
     hidden = x
     for number in (0, 1):
         total = hidden + e.tanh(MATMUL(hidden, w))
@@ -329,7 +329,7 @@ def _signs(x: Node, w: Node) -> Node:
 
 
 def _padded(x: Node, w: Node) -> Any:
-    """A product, and reductions that must not see what it is padded with."""
+    """A product, and reductions that must not see its padding."""
     product = MATMUL(x, w)
     negative = -MATMUL(e.absolute(x), e.absolute(w))
     return [product, MAX(negative, axes=(1,), keepdims=False), MIN(-negative, axes=(1,), keepdims=False)]

@@ -1,10 +1,10 @@
-"""Proofs of rules: each is applied by itself to its cases, and what it makes of them is compared with what was there.
+"""Proofs of rules: each rule is applied in isolation to its cases, and the result is compared with the original.
 
-In: a pass and a rule. Out: a Proof: how many cases it was tried on, and what was found beside what its claim states. A
-rule that keeps bits or values is compared element by element over all combinations of small or special values; an
-identity of reals with float64, in rounding units of the expression over absolute values. A stage of a plan is compared
-by programs with it and without (`stages`). Nothing is taken on trust: a rule without a claim or without a case that it
-changes is not proved.
+In: a pass and a rule. Out: a Proof: the number of cases, and the measured error beside the claimed one. A rule that
+preserves bits or values is compared element by element over all combinations of small or special values; an identity
+over the reals is compared with float64, in rounding units of the expression over absolute values. A plan stage is
+compared by building programs with and without it (`stages`). Nothing is assumed: a rule without a claim, or without a
+case that it changes, is not proved.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Proof:
     cases: int = 0  # that it changed
     elements: int = 0  # that were compared
     error: float = 0.0  # the largest, in rounding units; 0 where bits or values are kept
-    bound: float = 0.0  # what is stated of the case where it was nearest to that
+    bound: float = 0.0  # the claim for the case that came nearest to it
     problem: str | None = None
 
     @property
@@ -101,7 +101,7 @@ def prove(rule: Rule, target: Target) -> Proof:
 
 
 def _with(found: Proof, rule: Rule, claim: Claim, case: Case, target: Target) -> Proof:
-    """What was found, with one case more."""
+    """The findings, with one more case."""
     name, before = fuel.name, fuel.spent
     try:
         after = applied(rule, case.graph, target)
@@ -139,7 +139,7 @@ def _by_one_rule(name: str, node: Node) -> Node | None:
 
 
 def _compared(claim: Claim, case: Case, after: Graph) -> tuple[float, float, str | None]:
-    """The largest error of a rewritten graph, what is stated of it, and what is wrong."""
+    """The largest error of a rewritten graph, the claimed error, and any problem."""
     try:
         found = evaluated(after, case.arrays)
     except Exception as raised:

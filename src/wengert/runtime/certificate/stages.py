@@ -1,7 +1,7 @@
-"""Stages of a plan, tried: a program is built with a stage and without it, and what the two compute is compared.
+"""Tests of plan stages: a program is built with and without a stage, and the results are compared.
 
-The program is made of sums and products alone, so that the same expression over absolute values bounds its rounding
-errors. A stage that decides only where and when is compared bit for bit; one that changes what is rounded when, with
+The program consists of sums and products, so that the same expression over absolute values bounds its rounding errors.
+A stage that only decides placement and order is compared bit for bit; one that changes rounding is compared with
 float64. Rewrites of CUDA kernels cannot be left out: a program in which they happen is compared with float64.
 """
 

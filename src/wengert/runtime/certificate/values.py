@@ -1,4 +1,4 @@
-"""Values to try rules on: all of a small dtype, or zeros, subnormals, infinities, NaN and the edges of a larger one."""
+"""Values for testing rules: all of a small dtype, or zeros, subnormals, infinities, NaN and limits of a larger one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Witnesses: a kernel's group recorded again over inputs of its own, at its own sizes or at smaller ones.
+"""Witnesses: a kernel's group recorded again over its own inputs, at its original sizes or at smaller ones.
 
-In: a group of a plan and how to change sizes. Out: a `Witness`, the same ops over placeholders as a group of the same
-form, for the code generator to write. A size is changed wherever it occurs, in shapes and in attributes, and its
-multiples with it; where ops do not accept that (a product of axes that was not a multiple), there is no such witness.
+In: a group of a plan and a change of sizes. Out: a `Witness`, the same ops over placeholders as a group of the same
+form, for the code generator. A size is changed wherever it occurs, in shapes and in attributes, together with its
+multiples; if ops do not accept the new sizes (such as a product of axes that was not a multiple), there is no such
+witness.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class _GroupRecorder:
         )
 
     def _needed(self, wanted: Iterable[Node]) -> set[Node]:
-        """The nodes of the group, down to what lies in memory."""
+        """The nodes of the group, down to values in memory."""
         found: set[Node] = set()
         agenda = list(wanted)
         while agenda:

@@ -1,8 +1,8 @@
 """Bisect: finds the compiler rewrite that makes a compiled function differ from its interpreted result.
 
-In: a function and arguments. Out: a Fault: the number of the rewrite, the pass and rule that made it, the node, the
-user's line; None where the two agree. `wg.config.fuel` is what is halved: with fuel k only the first k rewrites happen.
-If the function differs with no rewrite at all, a kernel is at fault, and `wg.config.check` names it.
+In: a function and arguments. Out: a Fault: the number of the rewrite, its pass and rule, the node, the user's line;
+None if the two agree. The search halves `wg.config.fuel`: with fuel k only the first k rewrites happen. If the function
+differs without any rewrite, a kernel is at fault, and `wg.config.check` names it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Programs under `wg.config.check`: kernels against their references, and the whole against the graph as recorded.
+"""Programs under `wg.config.check`: kernels against their references, and the whole against the recorded graph.
 
-A wrong kernel is named by the program itself (`backends.checked`, `backends.cuda.checked`). A wrong rewrite is not: its
-kernels do what the graph they were made from says. So the outputs are compared with what the references make of the
-recorded graph, and where they differ the rewrite at fault is looked for (`bisect`).
+The program itself detects a wrong kernel (`backends.checked`, `backends.cuda.checked`). It cannot detect a wrong
+rewrite, because the kernels correctly implement the rewritten graph. So the outputs are also compared with the
+references on the recorded graph, and if they differ, `bisect` finds the rewrite at fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wengert.runtime.debug.bisect import find_in
 
 
 class _Whole:
-    """A program whose outputs are compared with what the recorded graph must give, in every call."""
+    """A program whose outputs are compared with those of the recorded graph on every call."""
 
     def __init__(self, recorded: Graph, *arguments: Any, **options: Any) -> None:
         self.recorded = recorded

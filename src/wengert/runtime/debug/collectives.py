@@ -1,6 +1,6 @@
-"""What a program that is spread over ranks sends: its collectives, and what is gathered though it could have been cut.
+"""What a distributed program sends: its collectives, and values that are gathered although they could have been cut.
 
-In: the graph of a rank (`Distributed`). Out: records, which pages and timelines use, and text for `explain`.
+In: the graph of a rank (`Distributed`). Out: records for pages and timelines, and text for `explain`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _kinds(found: Sequence[CollectiveRecord]) -> list[str]:
 
 
 def _gathered(spread: Distributed, shown: int) -> list[str]:
-    """What was computed from gathered values, and why."""
+    """The nodes computed from gathered values, and why."""
     if not spread.gathered:
         return ["no split value is gathered for computation"]
     total = bytes_text(sum(one.moved for one in spread.gathered))

@@ -1,7 +1,7 @@
 """What the compiler did to a program: a table of its passes and plan stages, the graph or plan after each, its memory.
 
-In: a graph as it was recorded, and its compiled program, whose plan has the reports of all passes and stages. Out:
-text, made of counts and never of guesses: kernels, bytes between memory and kernels, floating-point operations, memory.
+In: a recorded graph and its compiled program, whose plan has the reports of all passes and stages. Out: text, from
+counts and never from estimates: kernels, bytes between memory and kernels, floating-point operations, memory.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _graph_row(name: str, graph: Graph, seconds: float) -> StageRow:
 
 
 def _plan_row(name: str, plan: Plan, seconds: float) -> StageRow:
-    """Until groups are found, kernels, bytes and memory are what an op at a time would take."""
+    """Before groups exist, kernels, bytes and memory are those of running one op at a time."""
     if not plan.grouping.groups:
         return _graph_row(name, plan.graph, seconds)
     total = sum(flops(node) for node in plan.graph.nodes)
@@ -155,14 +155,14 @@ def kernels_of(program: Any) -> list[Any]:
 
 
 def _counts(graph: Graph) -> tuple[int, int, int]:
-    """Kernels, bytes and operations if every op were a kernel of its own."""
+    """Kernels, bytes and operations if every op were a separate kernel."""
     kernels = [node for node in graph.nodes if not node.op.free]
     moved = sum(size_of(node) + sum(size_of(source) for source in node.sources) for node in kernels)
     return len(kernels), moved, sum(flops(node) for node in kernels)
 
 
 def _peak_unfused(graph: Graph) -> int:
-    """The most memory that intermediate values take at once if every op stores its own."""
+    """The peak memory of intermediate values if every op stores its result."""
     own = {node for node in graph.nodes if not node.op.free}
     steps = [([s for s in node.sources if s in own], [node]) for node in graph.nodes if node in own]
     return max(_live_bytes(steps), default=0)
@@ -171,7 +171,7 @@ def _peak_unfused(graph: Graph) -> int:
 def _in_arena(
     plan: Plan, touched: Sequence[tuple[Sequence[Node], Sequence[Node]]]
 ) -> list[tuple[list[Node], list[Node]]]:
-    """What each step reads from and writes to the arena; what takes another's place goes by its name."""
+    """What each step reads from and writes to the arena; values that share memory go by one name."""
     slots = plan.buffers.slots
     given = {*plan.graph.inputs, *plan.graph.captured(), *map(storage, plan.graph.outputs)}
 

@@ -1,8 +1,8 @@
-"""Where a program's time goes: every step called and timed one by one, on the CPU as a C function of its own.
+"""Where a program's time goes: every step called and timed separately, on the CPU as its own C function.
 
-In: a compiled function and arguments for it. Out: for each kernel its time, what it reads and writes, and for a product
-its operations. The steps are the very text of the program, so what is measured is what runs; only what the steps share
-in caches and the calls from Python (a microsecond each on the CPU) differ.
+In: a compiled function and arguments for it. Out: for each kernel its time, its reads and writes, and for a product its
+operations. The steps have the same text as in the program, so the measurement is of the real code; only shared caches
+and the calls from Python (a microsecond each on the CPU) differ.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def step_seconds(program: Any, call: Callable[[], Any], repeats: int) -> list[fl
 
 
 class _Watcher:
-    """Looks on while a program runs, and keeps the least time of each of its steps."""
+    """Observes a program while it runs, and keeps the minimum time of each step."""
 
     def __init__(self, program: Any) -> None:
         self.program = program
@@ -107,7 +107,7 @@ def timed_calls(program: CpuProgram, note: Callable[[int, float, float], None]) 
     library.wg_connect(*addresses(), thread_count())
 
     def timed(number: int, step: Step) -> Callable[..., None]:
-        part = step.flight or step.host_op  # what is carried out in Python
+        part = step.flight or step.host_op  # steps that run in Python
         own = getattr(library, f"step{number}") if part is None else None
         reference = None if part is None else program.call_of(part)
 

@@ -1,7 +1,7 @@
-"""Why a compiled function was recorded, in words: what changed since the last time, where two recordings part.
+"""Why a compiled function was recorded, in words: what changed since the last recording, and where two differ.
 
-In: the keys of two calls, the graphs of two recordings. Out: text for `why()`, warnings and errors. Where Python's or
-NumPy's global random state is moved while a function is recorded, no two recordings would agree: an error says so.
+In: the keys of two calls, the graphs of two recordings. Out: text for `why()`, warnings and errors. If a function moves
+Python's or NumPy's global random state while it is recorded, no two recordings would agree, and an error says so.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Transcript:
 
 
 def _location(reader: Node | None) -> Location:
-    """The line of what reads a number: it has none of its own."""
+    """The line of a literal's reader: a literal has none of its own."""
     return None if reader is None else reader.location
 
 
@@ -153,7 +153,7 @@ def _shown(sources: Sequence[Any], constants: dict[int, np.ndarray[Any, Any]]) -
 
 
 def _value(value: Any) -> str:
-    """A frozen attribute in words."""
+    """An attribute's frozen value as text."""
     if type(value) in (int, str):
         return str(value)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):

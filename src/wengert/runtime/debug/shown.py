@@ -1,4 +1,4 @@
-"""What a compiled function shows of itself: its graph, what the compiler made of it, its source and its memory."""
+"""What a compiled function shows about itself: its graph, the compiler's report, its source and its memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Dynamic execution: pending graphs are computed when somebody looks."""
+"""Dynamic execution: pending graphs are computed when a value is read."""

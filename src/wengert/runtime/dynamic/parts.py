@@ -1,7 +1,7 @@
 """Parts of a flush: the nodes that one device computes in one go, and the moves between devices.
 
-In: the nodes of a flush in order, and which are to have their values afterwards. Out: parts, to be run one after the
-other. What depends on no value in memory (literals, ramps) is computed by whoever reads it.
+In: the nodes of a flush in order, and those whose values must exist afterwards. Out: parts, to run one after another.
+Nodes that depend on no value in memory (literals, ramps) are computed by each part that reads them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _serial(node: Node) -> int:
 
 
 def _weightless(order: Iterable[Node]) -> set[Node]:
-    """What is on the host and depends on no value in memory."""
+    """Nodes on the host that depend on no value in memory."""
     found: set[Node] = set()
     for node in order:
         if node.device == HOST and found.issuperset(node.sources):

@@ -1,15 +1,13 @@
-"""Dynamic execution: a flush computes what somebody looks at, and every pending Tensor that is still alive.
+"""Dynamic execution: a flush computes the value that is read, and every pending Tensor that is still alive.
 
-In: the nodes asked for and this thread's pending Tensors. Out: their buffers. Nodes are run one at a time by their
-references, in the order they were recorded. A value is freed after its last use, unless
-
+In: the requested nodes and this thread's pending Tensors. Out: their buffers. Nodes run one at a time by their
+references, in the order of recording. A value is freed after its last use, unless
 - a live Tensor names it,
-- or a later backward will want it: it is the output of an expensive op that something tracked is made from. Cheap
-  tracked values are computed again when they are needed.
+- or a later backward will need it: it is the output of an expensive op with a tracked source. Cheap tracked values are
+  recomputed when they are needed.
 
-A computed node that no gradient passes through, because it or all that it is made from is untracked, lets go of its
-sources. One that fails is poisoned: it raises when it is looked at, and the
-rest goes on.
+A computed node that no gradient passes through, because it or all of its sources are untracked, drops its sources. A
+node that fails is poisoned: it raises when it is read, and the other nodes continue.
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ def places(node: Node) -> Any | None:
     if recording.trace is not None or watch.observer is not None or config.check or mode().checks_nans:
         return None
     if node.buffer is None:
-        with suppress(AbstractValueError):  # who looks at it says what to do
+        with suppress(AbstractValueError):  # reading it raises an error that says what to do
             flush([node])
     array = node.buffer
     return devices.of(node.device).places(array) if has_array(node) and type(array) is not ShardedArray else None
@@ -277,9 +275,7 @@ def _wanted_by_backward(order: Sequence[Node]) -> Iterator[Node]:
 
 
 def _behind_variables(order: Sequence[Node]) -> Iterator[Node]:
-    """The values that variables were given. Computed, they let go of how they were made: else a parameter that is
-    updated in a loop would keep all its former values. They share the variable's array, so keeping them costs nothing.
-    """
+    """The values of variables. Once computed they drop their history; otherwise it would grow with every update."""
     for node in order:
         if node.op is VARIABLE and not node.sources[0].tracked:
             yield node.sources[0]

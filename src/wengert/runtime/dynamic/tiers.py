@@ -1,8 +1,8 @@
-"""Tiers: a structure runs through the interpreter the first times, and is compiled when it comes back.
+"""Tiers: a graph structure is interpreted the first times it occurs, and compiled when it recurs.
 
-In: the nodes of a flush in order, and which of them are to have their values afterwards. What is the same in two
-flushes is their *structure*: ops, attributes, shapes, dtypes, who reads whom; leaves count by position, so a learning
-rate that changes is an argument of one program. The switch is by count, never by the clock.
+In: the nodes of a flush in order, and those whose values must exist afterwards. What two flushes have in common is
+their *structure*: ops, attributes, shapes, dtypes, connections. Leaves count by position, so a changing learning rate
+is an argument of one program. The switch depends on counts, never on the clock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wengert.runtime.config import config
 from wengert.runtime.program import Interpreter, build, raise_interpreted
 
 STEP_AFTER = 2  # a training step (a flush by `backward`), or one with a loop, is compiled when it comes the third time
-LOOK_AFTER = 30  # what is only looked at is small, as a rule, and comes in many forms
+LOOK_AFTER = 30  # a flush that only reads a value is usually small, and varies
 MANY, SMALL = 4000, 1 << 15  # nodes, and FLOPs of a node: of many small ones a program takes the C compiler minutes
 MANY_AFTER = 60  # so such a step is compiled when it has come back often, as the unrolled steps of an RNN do
 LONG, VERY_LONG = 1 << 28, 1 << 32  # FLOPs: what references take tenths of a second for, and seconds
@@ -89,10 +89,7 @@ def run_compiled(order: Sequence[Node], keep: set[Node], is_step: bool) -> bool:
 
 
 def _patience(order: Sequence[Node]) -> tuple[int, int]:
-    """How often a structure is interpreted before it is compiled, and how often if it is a training step.
-
-    On the CPU references of convolutions take longer than a compiler takes for their program, where there is much work.
-    """
+    """How often a structure is interpreted before it is compiled, and how often if it is a training step."""
     is_on_host = devices.is_host(order[-1].device)
     work = sum(node.op.flops(node) for node in order) if is_on_host else 0
     if work >= VERY_LONG:
@@ -116,7 +113,7 @@ def _pairs(leaves: Sequence[Node], kept: Sequence[Node]) -> list[tuple[int, int]
 
 
 def _owned(order: Sequence[Node], leaves: list[Node], pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """Of these leaves those that nothing refers to but the nodes of the flush: they may be overwritten."""
+    """Those of the leaves that only nodes of the flush refer to: they may be overwritten."""
     asked = [number for number, k in pairs]
     readers = Counter([id(source) for node in order for source in node.sources])
     others = ownership.others(leaves)

@@ -1,7 +1,7 @@
-"""A budget of memory as a promise: a program is planned so that it takes no more, or an error says by how much it does.
+"""A memory budget as a promise: a program is planned to stay within it, or an error says by how much it does not.
 
-A plan that takes too much is made again with less for its intermediate values, so that more of them are computed again
-(`compiler/remat`), until it takes no more than the budget, or nothing is left that is cheap to compute again.
+A plan that needs too much is made again with less memory for intermediate values, so that more of them are recomputed
+(`compiler/remat`), until it meets the budget or nothing cheap is left to recompute.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _too_much(memory: ProgramMemory, budget: int) -> str:
 
 
 def _what_helps(memory: ProgramMemory, above: int) -> str:
-    """What to change: what grows with the batch, or what is there whatever the batch is."""
+    """The advice in the error: what grows with the batch, and what does not."""
     if memory.parts.get("intermediates", 0) < above:
         return (
             "That is more than all intermediate values: use a smaller model, half precision (wg.bfloat16), "

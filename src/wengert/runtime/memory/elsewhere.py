@@ -1,7 +1,7 @@
-"""Plans for a GPU that is not here: the graph as if all of it were there, and a plan without libraries to ask.
+"""Plans for a GPU that is not in this machine: the graph moved to it, and a plan without its libraries.
 
-What is recorded on the host is the same graph but for where its values are. Products and convolutions are planned by
-our own kernels; how much a library would work in is known only where the library and the GPU are.
+Recording on the host gives the same graph except for the devices. Products and convolutions are planned with our own
+kernels; a library's workspace is known only where the library and the GPU are available.
 """
 
 from __future__ import annotations

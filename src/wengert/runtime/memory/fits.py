@@ -1,7 +1,7 @@
-"""What calls of a compiled function would take, on the device they are on or on another, before anything runs.
+"""The memory that calls of a compiled function would take, on their device or on another, before anything runs.
 
 In: a compiled function and the arguments of a call. The function is recorded as for a first call and planned; nothing
-is compiled and nothing runs, and arguments that are pending stay so.
+is compiled and nothing runs, and pending arguments stay pending.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def foreseen(
 
 @contextmanager
 def _unflushed(leaves: Sequence[Any]) -> Iterator[None]:
-    """Inside, tensors among these that are pending are not computed: what counts of them is their type."""
+    """A context in which pending tensors are not computed: only their type counts."""
     own = {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
     aside = [slot for slot in recording.pending if id(slot()) in own]
     recording.pending = [slot for slot in recording.pending if id(slot()) not in own]
@@ -186,7 +186,7 @@ def _plan(compiled: Any, found: Specialization, asked: str, device: str | Machin
 
 
 def _memory(found: Specialization, plan: Plan, leaves: Sequence[Any] | None = None) -> ProgramMemory:
-    """What a plan of a recording takes. Without a call's arguments those count as held."""
+    """The memory of a recording's plan. Without a call's arguments, those count as held."""
     c = found.captured
     tensors = [tensor for slot in c.all_slots() if (tensor := slot()) is not None]
     things = [*(leaves or ()), *tensors, *(tensor._grad for tensor in tensors)]
@@ -198,7 +198,7 @@ def _memory(found: Specialization, plan: Plan, leaves: Sequence[Any] | None = No
 
 
 def _held(array: Any) -> int:
-    """The bytes of memory that an array lies in: next to nothing for one that repeats a number, none if pending."""
+    """The bytes of an array's memory: almost none for a broadcast scalar, none if pending."""
     if isinstance(array, np.ndarray):
         repeated = 0 in array.strides and array.size > 1
         return array.itemsize if repeated else array.nbytes

@@ -1,6 +1,6 @@
-"""GPUs by name: how much memory they have, and the properties that kernels are planned by. None of them need be here.
+"""GPUs by name: their memory, and the properties that kernels are planned for. None of them need be installed.
 
-The memory is what the driver shows of an idle GPU (nvidia-smi), less than the round number that it is sold by.
+The memory is what the driver reports for an idle GPU (nvidia-smi), slightly less than the nominal size.
 """
 
 from __future__ import annotations

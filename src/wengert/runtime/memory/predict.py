@@ -1,8 +1,8 @@
-"""What a program takes at its peak, part by part, from its plan alone.
+"""A program's peak memory, part by part, from its plan alone.
 
-In: a plan, and which of its inputs are arguments. Out: a `ProgramMemory`: the bytes of the arguments, of the tensors
-from outside, constants, results and intermediate values, with what the allocator rounds up; on a GPU also of the
-kernels' code and of the driver's context. Python's own objects are not counted.
+In: a plan, and which of its inputs are arguments. Out: a `ProgramMemory`: the bytes of arguments, captured tensors,
+constants, results and intermediate values, including the allocator's rounding; on a GPU also the kernels' code and the
+driver's context. Python's own objects are not counted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from wengert.ops.op import PICK
 from wengert.plan.plan import Plan, Step, nested
 from wengert.runtime.debug.explain import Moment, Timeline, bytes_text, memory_text, size_of, timeline
 
-MAPPED = 1 << 17  # bytes: from here on an array on the host has pages of its own
+MAPPED = 1 << 17  # bytes from which a host array has its own pages
 HEAP_AT_MOST = 32 << 20  # bytes: an array that is larger is always mapped, by glibc's allocator
 POOL_UNIT = 512  # bytes: what the driver's stream-ordered pool rounds an array up to
 ARENA_UNIT = 2 << 20  # bytes: what the driver maps into the arena at once
 CODE_UNIT = 2 << 20  # bytes: what the driver takes at once for the code of kernels
 KERNEL = 20 << 10  # bytes of a kernel's machine code: the mean of 30 kernels of five programs, for an H200
-CONTEXT = 560 << 20  # bytes that the driver takes for a process, on a GPU that is not here to be asked: an estimate
-LIBRARY_WORKSPACE = 32 << 20  # bytes that cuBLASLt may work in, where it is not here to be asked
+CONTEXT = 560 << 20  # bytes that the driver takes per process, estimated for an absent GPU
+LIBRARY_WORKSPACE = 32 << 20  # bytes of cuBLASLt's workspace, if the library is absent
 
 
 class Planned(NamedTuple):
@@ -109,7 +109,7 @@ def results(plan: Plan) -> list[Node]:
 
 
 def _arrays(nodes: Iterable[Node], plan: Plan) -> int:
-    """The bytes of arrays, each with what its allocator rounds up."""
+    """The bytes of arrays, including the allocator's rounding."""
     return sum(map(_in_pool if plan.target.launches else _in_pages, map(size_of, nodes)))
 
 
@@ -141,11 +141,7 @@ def _on_host(plan: Plan) -> dict[str, int]:
 
 
 def _at_once(computed: Iterable[Sequence[int]]) -> int:
-    """The bytes that ops take which are computed one after another, from the sizes of each one's arrays.
-
-    The allocator (glibc's) maps arrays of the largest size, up to `HEAP_AT_MOST`, and gives them back. Smaller ones it
-    takes from the heap after the first call, where their memory stays for the next op's.
-    """
+    """The peak bytes of ops that run one after another, from the sizes of each one's arrays."""
     sizes = [*computed]
     largest = max((size for each in sizes for size in each if size <= HEAP_AT_MOST), default=0)
     mapped = max((sum(size for size in each if size >= largest) for each in sizes), default=0)
@@ -167,7 +163,7 @@ def _arrays_of(node: Node) -> list[int]:
 
 
 def _written(plan: Plan) -> int:
-    """The bytes of the arena that some value or temporary lies in: what lies between them has no memory."""
+    """The bytes of the arena covered by some value or temporary; gaps are never touched."""
     arena = plan.arena
     places = sorted((start, start + arena.sizes[value]) for value, start in arena.offsets.items())
     end = total = 0

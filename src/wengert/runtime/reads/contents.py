@@ -162,7 +162,7 @@ def watch_all(log: ReadLog, value: Any) -> list[Any]:
 
 
 def _own_parts(value: Any) -> list[Any]:
-    """What an object holds that the function has made: parts of it may be from outside."""
+    """The contents of an object that the function has made: parts of it may be from outside."""
     kind, found = type(value), elements(value) or []
     if not kind.__flags__ & HEAP_TYPE or is_library_class(kind) or len(modules_in(value)) > 1 or is_wengert(kind):
         return found
@@ -171,7 +171,7 @@ def _own_parts(value: Any) -> list[Any]:
 
 
 def _parts(log: ReadLog, value: Any) -> list[Any]:
-    """What an object from outside holds, noted and watched."""
+    """The contents of an object from outside, logged and watched."""
     label, found = log.label(value), elements(value)
     if is_of(value, ref):
         return [log.mark(value(), f"what {label} refers to")]
@@ -200,7 +200,7 @@ def _slots(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_class(log: ReadLog, kind: type) -> list[Any]:
-    """What the user's classes hold that their objects have too, watched; functions among it are followed."""
+    """Attributes of the user's classes that their objects share, watched; functions among them are followed."""
     found = []
     for parent in kind.__mro__ if kind.__flags__ & HEAP_TYPE else ():
         own = "_" if issubclass(type(kind), enum.EnumMeta) else "__"  # how the names begin that Python keeps for itself

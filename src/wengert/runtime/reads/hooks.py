@@ -94,7 +94,7 @@ def _shown(value: Any) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """What is written as text."""
+    """A value formatted as text."""
     log = current.log
     if log is not None and type(value) not in ATOMS:
         log.deep(value)
@@ -118,7 +118,7 @@ def _pattern(kind: Callable[[], Any]) -> None:
 
 
 def _entered(manager: Any) -> Any:
-    """What a `with` enters: a library's own code says what it gives."""
+    """The result of entering a `with`: a library's own code determines it."""
     log = current.log
     if log is not None and log.is_outside(manager) and is_library_class(type(manager)):
         log.deep(manager)
@@ -133,7 +133,7 @@ def _iterated(value: Any) -> Any:
 
 
 def _unpacked(value: Any) -> Any:
-    """What is gone through, with its items watched, which are unpacked."""
+    """An iterable that is unpacked, with its items watched."""
     log = current.log
     if log is None or issubclass(type(value), Tensor):
         return value
@@ -154,7 +154,7 @@ def _contains(element: Any, container: Any) -> bool:
 
 
 def _stored(value: Any) -> Any:
-    """What is about to be stored under a key: a NumPy array or a list takes what it holds."""
+    """A value about to be stored under a key: a NumPy array or a list takes its contents."""
     log = current.log
     if log is not None:
         log.stored = value
@@ -183,7 +183,7 @@ def _key(key: Any) -> Any:
 
 
 def _added(value: Any, *target: Any) -> Any:
-    """What a target is updated by, given where it is a name. Beside a tensor an array is an input."""
+    """The operand of an in-place update. Beside a tensor an array is an input."""
     log = current.log
     if log is not None and not issubclass(type(value), Tensor):
         beside = target[0] if target else log.target
@@ -193,7 +193,7 @@ def _added(value: Any, *target: Any) -> Any:
 
 
 def _updated(value: Any, name: str) -> Any:
-    """What has an attribute that is updated in place; a tensor is, and stays the object that it is."""
+    """The object whose attribute is updated in place; a tensor is updated and stays the same object."""
     log = current.log
     if log is not None and log.is_outside(value) and isinstance(log.attribute(value, name), Tensor):
         return _Holder(value, name)
@@ -267,7 +267,7 @@ def _static(function: Any, value: Callable[[], Any]) -> Any:
 
 
 def _log_static(log: ReadLog, value: Callable[[], Any]) -> Any:
-    """What `wg.static` gives while recording: the value that it had at the first recording, not watched."""
+    """The value of `wg.static` during recording: that of the first recording, not watched."""
     frame = sys._getframe(2)
     place = (id(frame.f_code), frame.f_lasti)
     visit = log._visits[place] = log._visits.get(place, 0) + 1

@@ -1,8 +1,8 @@
 """Library functions that depend on more than their arguments' contents: clocks, random numbers, files, the process.
 
-The lists are of modules and names. A call of one of these while a function is recorded is an error on the user's line:
-its result would be a constant of the program, and what it does would be done only while recording. Builtins that read
-one thing of their arguments, or change them, have functions of their own here (`SPECIAL`).
+The lists are of modules and names. Calling one of these while a function is recorded is an error on the user's line:
+its result would become a constant of the program, and its side effect would happen only during recording. Builtins that
+read one property of their arguments, or change them, are handled by functions here (`SPECIAL`).
 """
 
 from __future__ import annotations

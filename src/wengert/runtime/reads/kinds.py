@@ -89,7 +89,7 @@ def is_library_class(kind: type) -> bool:
 
 def is_library_module(module: ModuleType) -> bool:
     """Whether a module belongs to Python, to an installed package or to Wengert."""
-    file = vars(module).get("__file__")  # what its own `__getattr__` gives is none of this
+    file = vars(module).get("__file__")  # results of its own `__getattr__` are excluded
     if file is not None:
         return str(file).startswith(LIBRARIES)
     return vars(module).get("__name__") in sys.builtin_module_names or vars(module).get("__path__") is not None

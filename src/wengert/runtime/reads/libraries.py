@@ -63,7 +63,7 @@ def call_library(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dic
         if is_opaque(owner) and log.is_outside(owner):
             return _asked(log, function, args, kwargs)
     is_object = not isinstance(function, (type, BuiltinFunctionType, FunctionType, MethodType))
-    called = function if is_object else owner  # an object that can be called counts by what it holds
+    called = function if is_object else owner  # a callable object counts by its contents
     read = [one for value in (called, *args, *kwargs.values()) for one in _reached(log, value)]
     if not isinstance(function, (type, BuiltinFunctionType)):
         log.install(function)
@@ -90,7 +90,7 @@ def refuse_impure(log: ReadLog, function: Any) -> None:
 
 
 def _referred(log: ReadLog, reference: Any) -> Any:
-    """What a weak reference refers to; of one from outside, watched."""
+    """The referent of a weak reference, watched if it is from outside."""
     found = reference()
     if not log.is_outside(reference):
         return found
@@ -109,7 +109,7 @@ def _again(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _asked(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a method of an object in C from outside, which nobody can look into: it is asked again at every call."""
+    """Call a method of an outside C object, which cannot be inspected: it is called again to compare at every call."""
     for value in (*args, *kwargs.values()):
         _reached(log, value)
 
@@ -131,7 +131,7 @@ def _asked(log: ReadLog, function: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _as_found(result: Any) -> Any:
-    """What a method gives, as something to compare: numbers and texts as they are, objects by their identity."""
+    """A method's result in comparable form: numbers and strings as they are, objects by their identity."""
     if type(result) is list:
         return [*map(_as_found, result)]
     return repr(result) if type(result) in ATOMS else id(result)

@@ -1,12 +1,11 @@
-"""The log of a recording: which objects are from outside, what was read of them, and the check that nothing outside
-changes.
+"""The log of a recording: which objects are from outside, what was read of them, and the check that none is changed.
 
-While a function is recorded every function of the user's that runs does so as its twin (`twin`), which calls the hooks
-here. An object is from outside if it was reached from a global, a closure, a default argument or an argument; what is
-read of it becomes a guard. What the function makes itself is its own: it may read and change that as it likes.
+While a function is recorded, every function of the user's that runs does so as its twin (`twin`), which calls the hooks
+here. An object is from outside if it was reached from a global, a closure, a default argument or an argument; whatever
+is read of it becomes a guard. Objects that the function made itself may be read and changed freely.
 
 Libraries are not traced. Their results count as functions of the contents of their arguments, which are watched; a
-function that depends on more (`impure`) is an error on the user's line, and so is a change outside.
+function that depends on more (`impure`) is an error on the user's line, and so is a change of an outside object.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class ReadState:
     def __init__(self) -> None:
         self.statics: dict[Any, Any] = {}  # what `wg.static` froze, by where and how often
         self.arrays: WeakValueDictionary[Any, Tensor] = WeakValueDictionary()  # for arrays from outside, by their place
-        self.functions: list[FunctionType] = []  # of the user's, that a library called and nobody had seen before
+        self.functions: list[FunctionType] = []  # the user's functions that a library called, unseen until then
 
 
 class ReadLog:
@@ -69,10 +68,10 @@ class ReadLog:
         self.labels: dict[int, str] = {}
         self.arrays: list[Tensor] = []  # what stands for arrays from outside
         self.uncovered: dict[CodeType, dict[str, Any]] = {}  # that ran without a twin, with their globals
-        self.stored: Any = None  # what is being stored, until it is known where
+        self.stored: Any = None  # the value being stored, until its destination is known
         self.target: Any = None
-        self.specials: set[type] = set()  # classes whose methods that Python calls by itself are watched
-        self.going_through: dict[int, list[Any]] = {}  # by iterator that a library made: it, and what it goes through
+        self.specials: set[type] = set()  # classes whose special methods are watched
+        self.going_through: dict[int, list[Any]] = {}  # by library-made iterator: the iterator and its source
         self._visits: dict[Any, int] = {}
         self.serials = iter([now() for _ in range(_ARRAYS)])  # older than the recording, for what stands for arrays
         self._frozen, self._entered, self._used = dict[int, Any](), dict[int, Any](), dict[int, Any]()
@@ -218,7 +217,7 @@ class ReadLog:
         if is_of(value, FunctionType):
             if not is_library(value.__code__):
                 self.enter(value)
-            else:  # a wrapper: what it closes over may be the user's
+            else:  # a wrapper, whose closure may hold the user's functions
                 for cell in value.__closure__ or ():
                     self._install_cell(value, cell)
         elif is_of(value, MethodType):
@@ -297,7 +296,7 @@ class ReadLog:
         """An attribute of an object from outside; `found` is what its class has."""
         try:
             result = getattr(value, name)
-        finally:  # after: a cached property is there now
+        finally:  # after the lookup, because a cached property exists now
             namespace = namespace_of(value, MISSING)
             if namespace is not MISSING and not kinds.is_data_descriptor(found):
                 self.guards.watch_key(namespace, name, label)

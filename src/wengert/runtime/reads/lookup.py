@@ -29,7 +29,7 @@ def of_super(log: ReadLog, value: Any, name: str) -> Any:
 
 def from_c(log: ReadLog, value: Any, name: str, result: Any, label: str) -> Any:
     """Such an attribute, watched: by itself, or by the object's contents if every access creates a new value."""
-    if isinstance(result, _BOUND) or is_of(result, np.ndarray):  # a view is from outside as what it shows is
+    if isinstance(result, _BOUND) or is_of(result, np.ndarray):  # a view is from outside if its base is
         return result
     if is_of(value, np.ndarray) and name == "flags":  # which are copied into what is given
         log.guards.watch_value((value, name), lambda: value.flags.num, label)

@@ -106,7 +106,7 @@ def without_hooks(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _drop(known: int, _: Any = None) -> None:
-    """Let go of the twin of a function that is gone."""
+    """Drop the twin of a function that was collected."""
     _, twin = _twins.pop(known, (None, None))
     todo = [] if twin is None else [twin.code]
     for code in todo:  # which grows
@@ -169,7 +169,7 @@ class _Logging(LessCommon):
         self.is_frozen = False
 
     def function(self, node: Any) -> Any:
-        """A function with hooks in its body; defaults and decorators are somebody else's."""
+        """A function with hooks in its body; its defaults and decorators belong to the enclosing code."""
         if isinstance(node, ast.Lambda):
             body: Any = self.visit(node.body)
             return ast.copy_location(ast.Lambda(node.args, body), node)
@@ -210,7 +210,7 @@ class _Logging(LessCommon):
                 yield ast.copy_location(ast.Expr(_hook(hook, ast.Constant(name), at=node)), node)
 
     def _inside(self, node: Any) -> Any:
-        """A function inside: which names are of other scopes is its own affair."""
+        """A nested function, which handles names of other scopes itself."""
         outer, self.globals, self.nonlocals = (self.globals, self.nonlocals), set(), set()
         try:
             made = self.generic_visit(node)

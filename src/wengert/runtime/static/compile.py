@@ -1,9 +1,9 @@
 """Static execution: `compile` records a function once, whatever it reads, assigns and differentiates, and replays it.
 
-In: a function, and calls of it. A call like the last one, which finds everything as the last one left it, takes the
-fast path (`fast_path`). Any other call is looked up by the key of its arguments (`arguments`), checked against the
-outside (`guards`, `specialization`), and run; if no recording is valid, the function is recorded (`capture`) and built
-(`program`) again. What the function reads from outside is watched (`reads`). The recording is repeated now and then
+In: a function, and calls of it. A call that finds everything as the previous one left it takes the fast path
+(`fast_path`). Any other call is looked up by the key of its arguments (`arguments`), checked against outer values
+(`guards`, `specialization`), and run; if no recording is valid, the function is recorded (`capture`) and built
+(`program`) again. What the function reads from outside is watched (`reads`). The recording is repeated occasionally
 (`Specialization.confirm`) and must give the same graph (`core/canonical`).
 """
 
@@ -171,7 +171,7 @@ class Compiled(ByFunction, Shown):
     # --- finding a recording ------------------------------------------------------------------------------------
 
     def _find(self, arguments: CallArguments) -> Specialization | None:
-        """The recording that stands for a call."""
+        """The recording that is valid for a call."""
         known = self._specializations.get(arguments.key, [])
         for i, one in enumerate(known):
             if one.objection(arguments) is None:
@@ -246,7 +246,7 @@ class Compiled(ByFunction, Shown):
         return Specialization(captured, arguments, instance)
 
     def _evict(self) -> None:
-        """Keep the bound: the recordings used longest ago go."""
+        """Enforce the limit: drop the least recently used recordings."""
         while sum(map(len, self._specializations.values())) > self._limit:
             key = min(self._specializations, key=lambda key: max(one.used for one in self._specializations[key]))
             known = self._specializations[key]

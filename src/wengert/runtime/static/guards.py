@@ -1,8 +1,9 @@
 """Guards: checks that the outer values which a recorded function reads are unchanged.
 
-`reads/log` finds out what that is while the function is recorded, and has it watched here; `changed` compares, in about
-a microsecond, and says what has changed. Each link of a path is compared by identity on the object that it was read
-from, numbers by type and value. Objects are held weakly where they can be: a compiled function keeps no model alive.
+`reads/log` collects these values during recording and registers them here; `changed` compares them in about a
+microsecond and says what has changed. Each link of a path is compared by identity on the object it was read from,
+numbers by type and value. Objects are referenced weakly where possible, so that a compiled function keeps no model
+alive.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HEAP_TYPE = 1 << 9  # the flag of a class made by Python code
 
 
 class _Held(ref):  # type: ignore[type-arg]
-    """By which a guard knows an object; weak references of the user's are objects like others."""
+    """How a guard identifies an object; the user's own weak references count as plain objects."""
 
     __slots__ = ()
 
@@ -63,7 +64,7 @@ class _Watch:
 
 
 def _is_same(value: Any, before: Any) -> bool:
-    """Whether two values, which are two objects, are the same number, string or the like."""
+    """Whether two distinct objects are the same number, string or the like."""
     if type(before) is not type(value):
         return False
     if isinstance(value, np.generic):
@@ -79,7 +80,7 @@ def _hold(value: Any, forget: Callable[[], None]) -> Any:
 
 
 def _can_go(kind: type) -> bool:
-    """Whether objects of a class are held weakly. NumPy's scalars are not: one is made at each look."""
+    """Whether objects of a class are held weakly. NumPy's scalars are not, since each read makes a new one."""
     return kind.__weakrefoffset__ != 0 and kind not in _KEPT and not issubclass(kind, np.generic)
 
 
@@ -88,7 +89,7 @@ def _shown(value: Any) -> str:
 
 
 class _Object:
-    """What is watched of one object, its class and places in it, all compared while it is at hand."""
+    """The watched facts of one object, its class and places in it, compared together."""
 
     __slots__ = ("name", "parts")
 
@@ -120,8 +121,8 @@ class Guards:
         self._cells: dict[int, tuple[CellType, str, Any]] = {}
         self._functions: list[FunctionType] = []
         self._classes: list[tuple[Callable[[], Any], str, type]] = []
-        self._seen: dict[Any, Any] = {}  # what is watched already; keeps it from giving its identity to something else
-        self._learning: list[tuple[str, Callable[[], Iterable[Any]]]] = []  # what is compared by identity, all at once
+        self._seen: dict[Any, Any] = {}  # objects already watched; a reference keeps their ids from being reused
+        self._learning: list[tuple[str, Callable[[], Iterable[Any]]]] = []  # objects compared by identity, all at once
         self._of: dict[int, list[_Watch]] = {}  # by container: what watches its items
 
     # --- what is watched ----------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ class Guards:
         return True
 
     def _object(self, owner: Any) -> _Object:
-        """What is watched of an object; the conditions stand where it was first watched."""
+        """The watched facts of an object; its conditions are placed where it was first watched."""
         found = self._objects.get(id(owner))
         if found is None:
             can_go = _can_go(type(owner))
@@ -297,7 +298,7 @@ class Guards:
         return name
 
     def _learn(self) -> None:
-        """Have the test know what is there now."""
+        """Let the test adopt the current values."""
         self._known[:] = [True]
         self._named.update((name, [*map(id, read())]) for name, read in self._learning)
         for number, watch in enumerate(self._watches):
@@ -309,7 +310,7 @@ class Guards:
         try:
             if self._stands():
                 return None
-        except Exception:  # what was read is not there any more, or not of its kind
+        except Exception:  # the value read no longer exists, or has another kind
             pass
         try:
             for watch in self._watches:  # one by one
@@ -324,7 +325,7 @@ class Guards:
 
 
 class _ValueWatch(_Watch):
-    """What a call gives, compared by value."""
+    """The result of a call, compared by value."""
 
     __slots__ = ("before",)
 

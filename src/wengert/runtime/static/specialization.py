@@ -1,9 +1,9 @@
 """Specializations: one recording of a function with its program, and how calls are bound to it.
 
-A `Specialization` says whether its recording still stands for what the function would do (`objection`). Its `Binding`
-says which arrays the program is given and where its results go: every slot is read again, the program runs once, and
-then all slots and gradients get their new values together. A value that only a slot about to be replaced refers to may
-be overwritten. A call that finds everything as the last one left it takes the fast path instead.
+A `Specialization` says whether its recording is still valid (`objection`). Its `Binding` decides which arrays the
+program gets and where its results go: every slot is read again, the program runs once, and then all slots and gradients
+get their new values together. A value that only a slot about to be replaced refers to may be overwritten. A call that
+finds everything as the last one left it takes the fast path instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from wengert.runtime.static.fast_path import MOVED, FastPath, given
 from wengert.tensor import Tensor, tensors_like
 
 _OFTEN, _RARELY = 1_024, 4_096  # calls up to which recording is repeated at powers of two; between two from then on
-_TRIES = 4  # calls in a row that may move something before nobody looks any more whether one does not
+_TRIES = 4  # consecutive calls that may move something before the fast path is no longer tried
 
 
 class Specialization:
@@ -53,7 +53,7 @@ class Specialization:
         self.program: Runnable | None = None
         self.guards = captured.guards
         self.version = config.version
-        self.calls = 0  # since this was recorded and differed from what was known
+        self.calls = 0  # since this was recorded and differed from the known recordings
         self.due = 2  # the call before which the recording is repeated
         self.changes = 0  # how many recordings before it differed, with no reason that the guards know
         self.used = 0
@@ -127,7 +127,7 @@ class Specialization:
         return self._aliasing(arguments)
 
     def _changed_type(self, nodes: list[Node]) -> str | None:
-        """What is another about the slots' values, in words; nothing where they are the nodes of the last call."""
+        """How the slots' values differ in type, in words; empty if they are the nodes of the last call."""
         ids = list(map(id, nodes))
         if ids == self._ids:
             return None
@@ -176,7 +176,7 @@ class Specialization:
         return result
 
     def _take_fast_path(self, fast_path: FastPath, arguments: CallArguments) -> None:
-        """Have the next calls take the fast path, if the program can be replayed."""
+        """Let the next calls take the fast path, if the program can be replayed."""
         c = self.captured
         replaced = {k for _, k, _ in c.assigned} | {k for _, how, k in c.set_grads if how != NONE}
         fresh = [k for k in range(len(c.graph.outputs)) if k not in replaced]
@@ -262,12 +262,12 @@ class Binding:
         return sources, arrays
 
     def _given(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the arguments are now: nodes, and arrays."""
+        """The current arguments: nodes, and arrays."""
         given = [leaves[i].node if is_tensor else leaves[i] for i, is_tensor in self._arguments]
         return given + self.captured.floats.arrays(leaves)
 
     def _sources(self, leaves: Sequence[Any]) -> list[Any]:
-        """What the inputs are now: nodes, and the arrays among the arguments."""
+        """The current inputs: nodes, and the arrays among the arguments."""
         c = self.captured
         sources = self._given(leaves)
         if c.argument_grads:
@@ -290,7 +290,7 @@ class Binding:
         return [i for i, _ in self.pairs if slots[i] == nodes[i] == 1 and is_sole(arrays[i])]
 
     def _spare(self) -> dict[int, Array]:
-        """By output: the array of the gradient that it replaces, where nobody else refers to that."""
+        """For each output, the array of the gradient it replaces, if nothing else refers to that."""
         grads: list[tuple[int, Any]] = [(k, slot()._grad) for slot, k in self._new_grads]  # type: ignore[union-attr]
         found = {k: grad.node.buffer for k, grad in grads if grad is not None and self._is_like(grad.node, k)}
         held = [part for k, grad in grads if k in found for part in (grad, grad.node, found[k])]
@@ -322,7 +322,7 @@ class Binding:
         return parts
 
     def _commit(self, leaves: Sequence[Any], results: list[Array]) -> None:
-        """Give slots and gradients their new values. One that was overwritten in place has its own already."""
+        """Assign slots and gradients their new values. One that was overwritten in place has its value already."""
         c = self.captured
         for slot, k, leaf in c.assigned:
             self._give(slot(), k, leaf, results[k])  # type: ignore[arg-type]
@@ -353,7 +353,7 @@ class Binding:
             self._give(tensor._grad, k, False, results[k])  # type: ignore[arg-type]
 
     def _returned(self, leaves: Sequence[Any], results: list[Array], histories: dict[int, Node]) -> list[Any]:
-        """What the call returns, in order, with these results."""
+        """The return value of the call, with these results."""
         made: dict[int, Tensor] = {}
         for k in self._values:
             history = histories.get(k)

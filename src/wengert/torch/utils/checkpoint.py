@@ -1,4 +1,4 @@
-"""`torch.utils.checkpoint`: what is computed again for the backward pass instead of being kept."""
+"""`torch.utils.checkpoint`: values that are recomputed for the backward pass instead of being kept."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """The function's result; what it computed inside is computed again for the backward pass, random numbers alike."""
+    """The function's result; its inner values are recomputed for the backward pass, with the same random numbers."""
     return wg.checkpoint(function)(*args, **kwargs)
 
 
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Modules in a row, checkpointed in so many segments; the last one keeps its values."""
+    """A sequence of modules, checkpointed in this many segments; the last one keeps its values."""
     parts: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(parts) // segments
 

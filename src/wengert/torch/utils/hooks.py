@@ -1,3 +1,3 @@
-"""`torch.utils.hooks`: what registering a hook gives."""
+"""`torch.utils.hooks`: the handles returned when a hook is registered."""
 
 from wengert.torch.autograd.hooks import RemovableHandle as RemovableHandle
