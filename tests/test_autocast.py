@@ -27,12 +27,12 @@ def _names(*lines):
     return {name for line in lines for name in line.split()}
 
 
-LOW_OPS = {"matmul", "convolve", "attention"}
+LOW_OPS = {"matmul", "convolve", "attention", "csr_product", "sampled_product"}
 FULL_OPS = _names(
     "exp expm1 log log1p log2 log10 pow square reciprocal tan asin acos sinh cosh erfinv",
     "sum prod cumsum cumprod",
     "solve triangular_solve inv cofactor det slogdet cholesky qr svd eigh pinv",
-    "eig lu_factor failing_minor matrix_exp",
+    "eig lu_factor failing_minor matrix_exp sparse_solve",
 )
 # Why an op is computed in the dtype its operands meet in. Of elementwise ops these are the ones that PyTorch has too; a
 # new one that says nothing rounds once to that dtype, and needs no line here.

@@ -77,6 +77,7 @@ def test_ranks_of_one_learn_to_count():
     assert re.search(r"1 rank, alone: the model's digest is [0-9a-f]{12}", text)
 
 
+@pytest.mark.slow
 def test_a_selective_state_space_is_the_same_by_steps_and_by_pairs():
     first, tree = (losses_in(output_of("mamba", "--steps", 1, "--length", 6, *how))[0] for how in ((), ("--tree",)))
     assert first > 1.9 and abs(first - tree) < 1e-3

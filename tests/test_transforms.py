@@ -56,6 +56,7 @@ def test_the_third_derivative_of_tanh():
     assert third.item() == pytest.approx((1 - t**2) * (6 * t**2 - 2), rel=1e-13)
 
 
+@pytest.mark.slow
 def test_a_chain_of_200_000_ops_is_differentiated_and_freed():
     x = wg.tensor(1.0, dtype=wg.float64, requires_grad=True)
     y = x

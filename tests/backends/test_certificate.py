@@ -35,6 +35,7 @@ def test_rules_and_kernels_of_a_gpu_are_proved(gpu: EmulatedDriver) -> None:
     assert len(found.kernels) == 3 and found.device == "cuda:0"
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_cuda_kernel_is_named(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     around(lower, "Let", swapped)(monkeypatch)  # x - y is y - x, whatever the device
     found = certificate()

@@ -74,6 +74,7 @@ def norms_step(layers: int, device: str) -> tuple[list[np.ndarray], str]:
 
 
 @pytest.mark.parametrize("layers", [3, 4])
+@pytest.mark.slow
 def test_gradients_of_several_norms_are_closed_at_once(gpu: EmulatedDriver, layers: int) -> None:
     """But for the last norm, whose cotangent is given, and the first, which has no gradient of its operand."""
     slots, told = norms_step(layers, "cuda")

@@ -278,6 +278,7 @@ def test_one_trajectory_is_a_thread_there_and_back() -> None:
     compared(wg.value_and_grad(decay, argnums=(0, 1)), np.float64(1.5), np.float64(2.0), kernels="wg_while_gradient")
 
 
+@pytest.mark.slow
 def test_lanes_within_lanes_and_second_order() -> None:
     rate, x = np.random.default_rng(1).uniform(0.5, 2, 5), np.random.default_rng(0).uniform(0.1, 4, 7)
     grid = wg.vmap(wg.vmap(decay, (None, 0)), (0, None))

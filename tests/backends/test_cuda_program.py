@@ -459,6 +459,7 @@ def test_an_error_holds_no_memory(gpu: EmulatedDriver, monkeypatch: pytest.Monke
         gc.enable()
 
 
+@pytest.mark.slow
 def test_what_only_garbage_holds_can_be_had(gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     class Cycle:
         def __init__(self) -> None:

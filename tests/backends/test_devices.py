@@ -109,6 +109,7 @@ def trainings() -> dict[str, Callable[[], Training]]:
     return {**layers, **models, "optimizers": lambda: test_optimizers_compiled.training("float32", GPU)}
 
 
+@pytest.mark.slow
 def test_training_steps_stay() -> None:
     wrong = []
     for name, build in trainings().items():

@@ -83,6 +83,7 @@ def test_every_op_says_what_it_moves_and_computes(op: Any, quick: None) -> None:
     assert all(math.isfinite(p["flops"]) for p in (forward, *both))
 
 
+@pytest.mark.slow
 def test_every_other_op_can_be_measured(quick: None) -> None:
     names = [op.name for op in (*OPS, *EVERY)]
     assert len(EVERY) > 180 and len(set(names)) == len(names)

@@ -440,6 +440,7 @@ def test_one_who_joins_a_job_that_is_over_hears_so(job: Callable[..., Job]) -> N
     assert "RankLost: rank 1" in ranks.ranks[2].text()
 
 
+@pytest.mark.slow
 def test_ranks_are_not_left_alone_by_a_server_that_stands_still(start: Callable[..., Child]) -> None:
     port = free_port()
 

@@ -66,6 +66,7 @@ def value_in(folder):
     return loaded["value"]
 
 
+@pytest.mark.slow
 def test_a_save_over_another_leaves_the_old_or_the_new(tmp_path):
     folder, number, found = tmp_path / "c", 0, []
     save_by(folder, states(1.0))

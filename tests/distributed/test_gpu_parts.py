@@ -106,6 +106,7 @@ SLOW = [pytest.param(gpt, True, 2, marks=pytest.mark.slow)]  # tensor cores are 
 
 
 @pytest.mark.parametrize(("make", "half", "parts"), [*CASES, *SLOW])
+@pytest.mark.slow
 def test_two_ranks_have_the_bits_of_one_with_all_parts(
     two: Ranks, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Training], half: bool, parts: int
 ) -> None:

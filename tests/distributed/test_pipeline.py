@@ -219,6 +219,7 @@ def test_what_belongs_to_a_stage_is_on_its_ranks_alone():
 # --- compiled -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_pipeline_gives_the_bytes_of_micro_batches_on_one_rank():
     train, args = mlp(2, wg.float32)
     check_bytes(train, args, Mesh(data=1, stage=2), 4, "1f1b")

@@ -58,6 +58,7 @@ def test_the_stages_hold_what_their_names_say(stages):
     assert all(held.working > 0 for held in stages.values())
 
 
+@pytest.mark.slow
 def test_micro_batches_and_halves_save_working_memory_alone():
     found = memory.ways()
     at_once = found["at once"]

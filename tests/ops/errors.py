@@ -119,6 +119,13 @@ def _matrices() -> Iterator[Failing]:
     yield Failing("svd", lambda a: wg.linalg.svd(a)[1], regular, [(_NANS,)])
     yield Failing("pinv", wg.linalg.pinv, regular, [(_NANS,)])
     yield Failing("eigvals", lambda a: wg.real(wg.linalg.eig(a)[0]), regular, [(_NANS,)])
+    sparsity = wg.sparse.csr(_REGULAR).sparsity
+    yield Failing(
+        "spsolve",
+        lambda entries: wg.sparse.spsolve(wg.sparse.CSR(entries, sparsity), right),
+        (_REGULAR.ravel(),),
+        [(np.zeros(sparsity.count, np.float32),)],
+    )
     packed = wg.linalg.lu_factor(wg.tensor(_REGULAR))[0]
     yield Failing(
         "lu_solve", lambda i: wg.linalg.lu_solve((packed, i), right), (_i(1, 1),), [(_i(0, 2),), (_i(-1, 1),)]

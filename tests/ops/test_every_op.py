@@ -76,6 +76,7 @@ UNREACHED = dict.fromkeys(
     ("checkpoint", "cond", "custom_jvp", "custom_vjp", "implicit", "pack", "scan", "while_gradient", "while_loop"),
     OF_FUNCTIONS,
 )
+UNREACHED |= dict.fromkeys(("csr_product", "sampled_product", "sparse_solve"), "tests/sparse/test_matrix.py")
 UNREACHED["converged"] = "raises after an iteration that has not converged; tests/solvers"
 UNREACHED["bitcast"] = "a view of `wengert.torch`, where that is imported; tests/torch/test_views.py"
 UNREACHED["stopped"] = "raises after a loop that goes on for too long; tests/autodiff/test_while_gradient.py"

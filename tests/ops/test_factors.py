@@ -37,6 +37,7 @@ WITHOUT: dict[str, str] = {
     ),
     **dict.fromkeys(("solved", "stopped", "converged"), "it is what it is given"),
     **dict.fromkeys(("data", "placeholder"), VALUES),
+    **dict.fromkeys(("csr_product", "sampled_product", "sparse_solve"), "a sparse matrix is whole on every rank"),
     "literal": "one number",
     "rank": "one number",
     "bincount": "every bin is a sum over all elements",
@@ -130,6 +131,7 @@ def samples() -> cuts.Samples:
     return found
 
 
+@pytest.mark.slow
 def test_blocks_make_up_the_whole() -> None:
     found = samples()
     faults = cuts.faults(found.nodes.values(), found.values)

@@ -127,6 +127,7 @@ def test_an_examples_weight_gradients_do_not_depend_on_its_batch(sizes: tuple[in
 # --- sums over the batch --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sums_over_micro_batches_are_halves_of_the_tree() -> None:
     """Four micro-batches, added as the tree adds them, have the bits of the whole batch: losses and gradients."""
     rows = 2 * BLOCK
@@ -151,6 +152,7 @@ def test_sums_over_micro_batches_are_halves_of_the_tree() -> None:
             np.testing.assert_array_equal(bits((a + b) + (c + d)), bits(gradients[key]), key)
 
 
+@pytest.mark.slow
 def test_a_convolutions_weight_gradient_adds_up_images_by_the_tree() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(8, 4, 9, 9)).astype(np.float32)
@@ -188,6 +190,7 @@ def test_an_embeddings_gradient_adds_up_rows_by_the_tree(width: int) -> None:
 
 
 @pytest.mark.parametrize("name", HOST_CASES)
+@pytest.mark.slow
 def test_what_the_references_compute_does_not_depend_on_the_batch(name: str) -> None:
     """Ops without C, and the bodies of loops, which run by their references inside a program."""
     case = HOST_CASES[name]

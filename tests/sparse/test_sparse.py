@@ -214,7 +214,7 @@ def test_indices_that_depend_on_the_values_raise_unless_the_structure_is_given()
 
 def test_without_scipy_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    with pytest.raises(ArgumentError, match="SciPy, which is not installed"):
+    with pytest.raises(ArgumentError, match="SciPy is not installed"):
         wg.sparse_jacobian(lambda x: x)(X)
 
 

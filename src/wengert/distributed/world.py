@@ -33,11 +33,10 @@ from wengert.kernels.threads import chosen_threads, thread_count, use_threads
 class World:
     """The ranks that run this program, and this process's rank among them.
 
-    >>> import wengert as wg
-    >>> world = wg.distributed.start()
-    >>> world.rank, world.size
-    (0, 1)
-    >>> world.end()
+    >>> from wengert.distributed import World
+    >>> world = World(rank=0, size=1, local_rank=0)
+    >>> world.rank, world.size, world.mesh(data=-1)
+    (0, 1, Mesh(data=1))
     """
 
     def __init__(
@@ -142,11 +141,10 @@ def start(rank: int | None = None, size: int | None = None, address: str | None 
     The environment variables of `wengert launch`, `mpiexec` or `srun` are read; without any of them there is one rank.
     If you start processes in another way, pass the rank, the size and the address of the control plane.
 
-    >>> import wengert as wg
-    >>> world = wg.distributed.start()
-    >>> world, world.mesh(data=-1)
-    (World(rank=0, size=1, local_rank=0, engine='alone'), Mesh(data=1))
-    >>> world.end()
+    >>> import subprocess, sys
+    >>> program = "import wengert as wg; world = wg.distributed.start(); print(world.size, world.mesh(data=-1))"
+    >>> subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+    '1 Mesh(data=1)\\n'
     """
     global _world
     if _world is not None:

@@ -209,7 +209,9 @@ def _install() -> None:
         module = import_module(f"wengert.torch{below}")
         for name, value in list(vars(module).items()):
             if type(value) is _FUNCTION and not name.startswith("_") and name not in _SETTINGS:
-                setattr(module, name, asking(value))
+                made = asking(value)
+                made.__module__ = module.__name__  # by which it is pickled
+                setattr(module, name, made)
 
 
 _SETTINGS = {"is_tensor", "typename", "manual_seed", "save", "load", "compile", "set_printoptions", "is_storage"}
