@@ -49,11 +49,14 @@ def test_two_ranks_are_gathered_on_both(tmp_path: Any, overlaps: bool) -> None:
     one, other = ranks.on_ranks(2, "tests.distributed.test_timeline:run_steps", str(path), overlaps)
     assert one == other
     exposed, text, kinds = one
-    assert 0 < exposed < 1 and "all_reduce" in text and "test_timeline.py" in text
+    assert 0 <= exposed < 1 and "all_reduce" in text and "test_timeline.py" in text
     assert all(own.count(COMMUNICATION) == 6 and own.count(COMPUTE) >= 6 for own in kinds)
     bars = Bars()
     bars.feed(path.read_text())
-    assert len(bars.lanes) == 4 and any(kind == "exposed" for kind, *_ in bars.lanes[1])
+    assert len(bars.lanes) == 4
+    shown = [kind == "exposed" for lane in bars.lanes for kind, *_ in lane]
+    assert any(shown) == (exposed > 0)  # how much a rank waits for is a matter of time
+    assert overlaps or any(shown)  # without overlap a rank that communicates computes nothing
 
 
 def write_page(world: World, folder: str) -> Any:
