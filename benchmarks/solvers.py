@@ -80,7 +80,7 @@ def seconds(run: Callable[[], Any], wait: Callable[[], Any], calls: int) -> floa
 
 
 def measure(row: Row) -> str:
-    """A line: forward, and with the gradient by all operands."""
+    """A line: forward, and with the gradients of all operands."""
     here = [wg.tensor(array, device="cuda") for array in row.arrays]
     there = [torch.from_numpy(array).cuda() for array in row.arrays]
     forward, numbers = wg.compile(row.ours), tuple(range(len(here)))

@@ -104,7 +104,7 @@ def test_hooks_on_values_can_be_removed_as_in_torch() -> None:
 @pytest.mark.parametrize("activation", ["ReLU", "LeakyReLU", "Hardtanh", "Tanh", "SiLU"])
 @pytest.mark.parametrize("library", ["wengert", "compiled", "torch"])
 def test_a_gradient_penalty_gives_zeros_where_only_the_side_of_a_kink_matters(activation: str, library: str) -> None:
-    """In WGAN-GP: the second derivative by the bias before a relu is zero, and by the last bias there is none."""
+    """In WGAN-GP: the second derivative in the bias before a relu is zero, and in the last bias there is none."""
     lib = pytest.importorskip("torch", reason="the same is asked of torch") if library == "torch" else wg
     model = lib.nn.Sequential(lib.nn.Linear(3, 4), getattr(lib.nn, activation)(), lib.nn.Linear(4, 1))
     x = lib.tensor([[1.0, -2.0, 0.5], [0.25, 1.0, -1.0]])

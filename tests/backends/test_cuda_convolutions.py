@@ -69,7 +69,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 def gradients(name: str, device: str) -> list[np.ndarray]:
-    """A loss, and its gradients by the parameters."""
+    """A loss, and its gradients with respect to the parameters."""
     wg.manual_seed(0)
     make, shape = MODELS[name]
     model = make().to(device)

@@ -120,7 +120,7 @@ class Builder:
         self.values.update(found)
 
     def outputs(self, inputs: list[Node]) -> list[Node]:
-        """The values nothing reads (some of them), one that may be read, and often gradients by the inputs."""
+        """The values nothing reads (some of them), one that may be read, and often gradients of the inputs."""
         made = self.pool[len(inputs) :]
         used = {source for node in self.values for source in node.sources}
         ends = [node for node in made if node not in used][-8:]

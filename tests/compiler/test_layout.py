@@ -46,7 +46,7 @@ def assert_means_the_same(graph: Graph, after: Graph) -> None:
 
 
 def gradients(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The value of a function and its gradients by all inputs."""
+    """The value of a function and its gradients with respect to all inputs."""
     return lambda *xs: (lambda y, g: [y, *g])(*wg.value_and_grad(function, argnums=tuple(range(len(xs))))(*xs))
 
 
@@ -127,7 +127,7 @@ def test_a_kernel_of_one_element_is_a_product(stride: int) -> None:
     after = laid_out(graph)
     assert_means_the_same(graph, after)
     assert names(after).count("matmul") == 3 and not any("convolve" in name for name in names(after))
-    assert names(after).count("slice") == stride - 1  # for the value and for the gradient by the weight
+    assert names(after).count("slice") == stride - 1  # for the value and for the gradient of the weight
 
 
 @pytest.mark.parametrize("padding", [0, 1, (2, 1)])

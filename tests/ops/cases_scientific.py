@@ -12,7 +12,6 @@ from tests.ops.case import Case
 from wengert.ops.samples import of_one
 
 SHARP = "its derivatives are too large for a narrow dtype"
-ORDER = "there is no derivative by the order"
 
 
 def _one(name: str, reference: Any, low: float, high: float, **options: Any) -> Iterator[Case]:

@@ -1,6 +1,6 @@
 """`wg.special` on log-spaced grids that include the points where methods change, against 40-digit arithmetic.
 
-Values and derivatives by x agree to 1e-12 (oscillating functions relative to their amplitude), derivatives by orders
+Values and derivatives in x agree to 1e-12 (oscillating functions relative to their amplitude), derivatives in orders
 and shapes to 1e-9.
 """
 
@@ -41,7 +41,7 @@ def check(function: Any, truth: Any, columns: Sequence[np.ndarray], rtol: float 
 
 
 def slope(function: Any, argument: int = 0) -> Any:
-    """The derivative by one argument, element by element."""
+    """The derivative in one argument, element by element."""
 
     def derived(*xs: wg.Tensor) -> wg.Tensor:
         return wg.grad(lambda *xs: wg.sum(function(*xs)), argnums=argument)(*xs)

@@ -20,7 +20,7 @@ Array = Any
 
 
 class Case(NamedTuple):
-    """What computes, what it computes from, and whether a gradient by its first argument makes sense."""
+    """What computes, what it computes from, and whether a gradient with respect to its first argument makes sense."""
 
     make: Callable[[], Callable[..., Any]]
     draw: Callable[[np.random.Generator, int], tuple[Array, ...]]

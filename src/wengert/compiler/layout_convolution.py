@@ -164,7 +164,7 @@ def suits_groups(node: Node) -> bool:
     return max(ins, outs) <= FEW or not (ins % chunk or outs % chunk)
 
 
-# --- gradients by an input ------------------------------------------------------------------------------------------
+# --- gradients with respect to an input -------------------------------------------------------------------------------
 
 NARROW = 64  # channels up to which libraries are faster at the convolution than at its gradient
 

@@ -1,6 +1,6 @@
 """Bessel functions as ops: their derivatives by `x` and by the order, to any order of both.
 
-The references are in `bessel` and, of derivatives by the order (`n`), in `bessel_orders`. Derivatives by `x` are other
+The references are in `bessel` and, of derivatives in the order (`n`), in `bessel_orders`. Derivatives in `x` are other
 orders of the same function, or (`m`) the next derivative of a scaled one, which differences of orders would lose
 digits of.
 """

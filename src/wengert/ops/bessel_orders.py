@@ -34,7 +34,7 @@ def yv(v: Array, x: Array, n: int = 0) -> Array:
 
 
 def iv(v: Array, x: Array, scaled: bool, m: int, n: int = 0) -> Array:
-    """The n-th derivative by the order of the m-th by x of I (times e^-|x|, before that, if scaled)."""
+    """The n-th derivative in the order of the m-th in x of I (of I times e^-|x|, if scaled)."""
     return bessel.iv(v, x, scaled, m) if n == 0 else taylor.derivative(_i(v, x, n, scaled, m), n, 0)
 
 
@@ -71,7 +71,7 @@ def _turn(v: Array, n: int, first: int) -> Array:
 
 
 def _constant(value: float) -> Method:
-    """What is the same for all elements, and whose derivatives by the order are, too."""
+    """What is the same for all elements, and whose derivatives with respect to the order are, too."""
     return lambda v, x, n: np.full((n + 1, 1, x.size), value)
 
 
@@ -263,7 +263,7 @@ def _i(v: Array, x: Array, n: int, scaled: bool, m: int) -> Array:
     value: Method = lambda v, x, n: _i_value(v, x, n, scaled)  # noqa: E731
     if m == 0:
         return value(v, x, n)
-    mean = lambda j: sum(  # noqa: E731 - the derivative by x is the mean of the orders below and above: j times
+    mean = lambda j: sum(  # noqa: E731 - the derivative in x is the mean of the orders below and above: j times
         math.comb(j, i) / 2**j * value(v - j + 2 * i, x, n) for i in range(j + 1)
     )
     near = sum(math.comb(m, j) * (-1) ** (m - j) * mean(j) for j in range(m + 1)) if scaled else mean(m)

@@ -76,7 +76,7 @@ def xlogy(x1: Any, x2: Any, /) -> Node:
     [0.0, 0.0]
     """
     a, b = _inexact_pair(x1, x2)
-    nothing = logical_and(equal(a, 0), _has_no_finite_logarithm(b))  # elsewhere the derivative by x1 is log(x2)
+    nothing = logical_and(equal(a, 0), _has_no_finite_logarithm(b))  # elsewhere the derivative in x1 is log(x2)
     return where(nothing, 0, a * log(where(nothing, 1, b)))
 
 

@@ -35,7 +35,7 @@ class LossFN:
         raise TypeError(f"{type(self).__name__} is what losses share: take one of them, or define function(y, y_hat)")
 
     def backward(self) -> None:
-        """Go back from the loss, whose gradient by itself is 1."""
+        """Go back from the loss, whose gradient with respect to itself is 1."""
         self.autograd_engine.backward(1)
 
     def _record(self, backward_operation: Any, output: Any, *inputs: Any) -> Any:
